@@ -26,7 +26,11 @@ RUN python requirements/sbom.py requirements/image.txt /opt/fleet/sbom.cdx.json
 # Arguments that are other ones for every commit come late: whatever stands below them is carried out anew.
 ARG SOURCE_DATE_EPOCH=315532800
 ENV SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH}
-COPY pyproject.toml README.md LICENSE ./
+ARG TAG=""
+ARG REVISION=""
+ARG CREATED=""
+ENV FLEET_BUILD_TAG=${TAG} FLEET_BUILD_REVISION=${REVISION} FLEET_BUILD_CREATED=${CREATED}
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY fleet fleet
 COPY api api
 COPY plugins plugins

@@ -36,6 +36,7 @@ from api.routers import (
     session,
     simulate,
     status,
+    version,
     waiting,
     why,
 )
@@ -59,6 +60,7 @@ _ROUTERS: Final = (
     clusters,
     bindings,
     configuration,
+    version,
     session,
     health,
     pages,

@@ -103,6 +103,8 @@ class ClusterModel(ApiModel, frozen=True, kw_only=True):
     capacity: dict[str, Any]
     allocatable: dict[str, Any]
     available: dict[str, Any]
+    booked: dict[str, str]
+    """What was placed there and is not in the report yet, of placements that request resources."""
 
 
 class ClusterPage(ApiModel, frozen=True, kw_only=True):
@@ -177,6 +179,20 @@ class SettingModel(ApiModel, frozen=True, kw_only=True):
 
 class SettingPage(ApiModel, frozen=True, kw_only=True):
     items: tuple[SettingModel, ...]
+
+
+class VersionModel(ApiModel, frozen=True, kw_only=True):
+    version: str
+    """The tag; of a local build the version of the sources."""
+    tag: str
+    """`v0.0.0` for a local build."""
+    kind: str
+    """snapshot, branchfix, release, ondemand or local."""
+    description: str
+    revision: str
+    """The commit; empty where the build did not name it."""
+    created: str
+    """When it was built; empty where the build did not name it."""
 
 
 class HealthModel(ApiModel, frozen=True, kw_only=True):

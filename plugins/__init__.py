@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from fleet.framework.arguments import PluginFactory
 from fleet.framework.profiles.registry import Registry
+from plugins.balanced_allocation import BalancedAllocation
 from plugins.cluster_affinity import ClusterAffinityPlugin
 from plugins.cluster_eligibility import ClusterEligibility
 from plugins.desired_batch import DesiredBatch
 from plugins.feed_limit import FeedLimit
 from plugins.feed_preference import FeedPreference
 from plugins.hub_binding_binder import HubBindingBinder
+from plugins.load_variation import LoadVariationRiskBalancing
 from plugins.namespace_affinity import NamespaceAffinity
+from plugins.peaks import Peaks
 from plugins.placement_approval import PlacementApprovalPlugin
 from plugins.placement_gates import PlacementGates
 from plugins.priority_sort import PrioritySort
 from plugins.ranking_sort import RankingSort
+from plugins.resource_fit import ResourceFit
 from plugins.same_placement import SamePlacementAntiAffinity
 from plugins.taint_toleration import TaintToleration
+from plugins.target_load_packing import TargetLoadPacking
 from plugins.topology_spread import TopologySpreadConstraints
 
 IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
@@ -28,9 +33,14 @@ IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
     ("NamespaceAffinity", NamespaceAffinity),
     ("TaintToleration", TaintToleration),
     ("SamePlacementAntiAffinity", SamePlacementAntiAffinity),
+    ("ResourceFit", ResourceFit),
     ("TopologySpreadConstraints", TopologySpreadConstraints),
+    ("BalancedAllocation", BalancedAllocation),
     ("FeedLimit", FeedLimit),
     ("FeedPreference", FeedPreference),
+    ("TargetLoadPacking", TargetLoadPacking),
+    ("LoadVariationRiskBalancing", LoadVariationRiskBalancing),
+    ("Peaks", Peaks),
     ("RankingSort", RankingSort),
     ("HubBindingBinder", HubBindingBinder),
     ("PlacementApproval", PlacementApprovalPlugin),

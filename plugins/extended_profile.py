@@ -20,7 +20,9 @@ EXTENDED_PLUGINS: Final = (
     PluginRef("ClusterAffinity", 2),
     PluginRef("NamespaceAffinity"),
     PluginRef("SamePlacementAntiAffinity"),
+    PluginRef("ResourceFit"),
     PluginRef("TopologySpreadConstraints", 2),
+    PluginRef("BalancedAllocation"),
     PluginRef("HubBindingBinder"),
 )
 RANKING: Final[Ranking] = "weighted"

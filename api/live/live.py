@@ -26,6 +26,7 @@ from fleet.framework.policy.size import has_more_parts
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.runtime.framework import with_snapshot_lister
 from fleet.informers.cache import Caches, FleetTable, PlacementKinds
+from fleet.informers.recent_placements import RecentPlacements
 from fleet.kube.api import Api, WriteGate
 from fleet.kube.backoff import Jitter
 from fleet.kube.informer import InformerConfig
@@ -43,9 +44,11 @@ from fleet.model.views import (
 from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter, build_resource_filter
 from fleet.scheduler.companions import Companions, list_approval_rules, read_approval_facts
+from fleet.scheduler.load_requests import find_cpu_request
 from fleet.scheduler.profiles import Frameworks, build_configured_frameworks
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
 from fleet.scheduler.requests import RequestCache
+from fleet.scheduler.room_ledger import RoomLedger
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import Settings
 from fleet.snapshot.frame import Frame
@@ -139,7 +142,7 @@ class LiveState:
         self._resource_filter = resource_filter
         self._writes = writes
         self.companions = Companions(caches)
-        self._requests = RequestCache(self.companions.scheduler_name_of)
+        self._requests = RequestCache(self.companions.scheduler_name_of, self.companions.requests_of)
         self._departures: dict[str, int] = {}
         caches.clusters.subscribe(self._note_departure)
         self._is_synced = False
@@ -152,7 +155,16 @@ class LiveState:
         gate = WriteGate(api, clock=clock)
         config = InformerConfig(reads=api, writes=gate, clock=clock, jitter=jitter)
         caches = Caches(config, namespaced_placements=settings.resource_placements.enabled)
-        table = FleetTable(caches.clusters)
+        companions = Companions(caches)
+        stores = [kinds.bindings.store for kinds in caches.kinds]
+        recent = RecentPlacements(
+            stores,
+            loads_of=lambda: frameworks.list_loads(),
+            cpu_of=lambda key: find_cpu_request(caches, companions, key),
+            clock=clock,
+        )
+        table = FleetTable(caches.clusters, recent)
+        RoomLedger(caches, companions.requests_of, book=table.book)
         frameworks = build_configured_frameworks(settings, with_snapshot_lister(table.frame))
         feeds = FeedCollector(settings.feeds, hub=gate, clock=clock, apply=table.feed)
         return cls(

@@ -26,7 +26,7 @@ from fleet.model.views import PlacementPolicy, PolicySnapshot
 from fleet.scheduler.attempt_record import AttemptResult
 from fleet.scheduler.events.interest_index import is_never_satisfied, lacks_clusters
 from fleet.scheduler.queue.item import ItemState, QueueItem
-from fleet.scheduler.queue.sub_queues import backoff_window, flush_time, window_end
+from fleet.scheduler.queue.sub_queues import backoff_window, compute_backoff_end, flush_time, window_end
 from fleet.settings.tree import QueueSection as QueueSettings
 
 QUEUE_UNKNOWN: Final = (
@@ -46,6 +46,7 @@ _ORDER: Final = {
     ClusterEventKind.UPDATE_NAMESPACES: 2,
     ClusterEventKind.UPDATE_LABELS: 3,
     ClusterEventKind.UPDATE_PROPERTIES: 3,
+    ClusterEventKind.UPDATE_CAPACITY: 3,
     ClusterEventKind.UPDATE: 4,
 }
 
@@ -122,6 +123,8 @@ def _count_ahead(live: LiveState, queue: QueueReader, item: QueueItem) -> dict[s
 
 
 def _describe_state(item: QueueItem) -> str:
+    if item.state is ItemState.ERROR_BACKOFF and not item.consecutive_errors_count:
+        return ItemState.BACKOFF.value
     return "gated" if item.state is ItemState.UNSCHEDULABLE and item.gate else item.state.value
 
 
@@ -140,10 +143,12 @@ def _entered_at(item: QueueItem) -> int:
 
 
 def _compute_backoff_end(item: QueueItem, settings: QueueSettings) -> int | None:
+    rejected = ExponentialBackoff(settings.initial_backoff_seconds, settings.max_backoff_seconds)
     match item.state:
         case ItemState.BACKOFF:
-            backoff = ExponentialBackoff(settings.initial_backoff_seconds, settings.max_backoff_seconds)
-            return window_end(backoff_window(item, backoff))
+            return window_end(backoff_window(item, rejected))
+        case ItemState.ERROR_BACKOFF if not item.consecutive_errors_count:
+            return compute_backoff_end(item, rejected)
         case ItemState.ERROR_BACKOFF:
             backoff = ExponentialBackoff(settings.base_delay.seconds, settings.max_delay.seconds)
             return item.timestamp + to_nanoseconds(backoff.compute_delay(item.consecutive_errors_count - 1))
@@ -260,6 +265,9 @@ def _list_plugin_event(plugin: str, event: ClusterEvent) -> Iterator[Waker]:
         case ClusterEventKind.UPDATE_PROPERTIES:
             yield _build_cluster_waker("UpdateProperties", plugin, f"property {either} of a cluster changes", names)
             yield from _list_capacity_event(plugin, names)
+        case ClusterEventKind.UPDATE_CAPACITY:
+            when = "a cluster has room for what is requested: it reports more, or a placement there gives room back"
+            yield _build_cluster_waker("UpdateCapacity", plugin, when)
         case ClusterEventKind.UPDATE:
             yield _build_cluster_waker("Update", plugin, "anything about a cluster changes, beyond its heartbeat")
 

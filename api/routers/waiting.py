@@ -104,15 +104,7 @@ async def allow(context: CurrentRequest, uid: UidPath, idempotency_key: Idempote
     """For callers with the right `approve` on `placementapprovals`, named by the rule, whom the rule counts. The answer
     is an object on the hub. 410 if it was answered already."""
     body = convert_body(await read_json_object(context.request), AllowRequest)
-    reply = Reply(
-        plugin=body.plugin,
-        decision=APPROVED,
-        message=body.reason,
-        target=body.target,
-        rule=body.rule,
-        request=_name_request(context, idempotency_key),
-    )
-    context.backend.live.require_synced()
+    reply = _build_reply(context, body, decision=APPROVED, message=body.reason, key=idempotency_key)
     return context.answer(await waiting_answers.allow(context.backend, context.permissions, uid, reply))
 
 
@@ -127,15 +119,7 @@ async def allow(context: CurrentRequest, uid: UidPath, idempotency_key: Idempote
 async def reject(context: CurrentRequest, uid: UidPath, idempotency_key: IdempotencyKey = None) -> Response:
     """As `allow`. The owner of the placement sees the message."""
     body = convert_body(await read_json_object(context.request), RejectRequest)
-    reply = Reply(
-        plugin=body.plugin,
-        decision=DENIED,
-        message=body.message,
-        target=body.target,
-        rule=body.rule,
-        request=_name_request(context, idempotency_key),
-    )
-    context.backend.live.require_synced()
+    reply = _build_reply(context, body, decision=DENIED, message=body.message, key=idempotency_key)
     return context.answer(await waiting_answers.reject(context.backend, context.permissions, uid, reply))
 
 
@@ -156,6 +140,12 @@ async def clear(
     return context.answer(await clear_gate(context.backend, context.permissions, key, gate))
 
 
-def _name_request(context: RequestContext, given: str | None) -> str:
-    """A key names one request: the same key at another path is another one."""
-    return f"{context.request.url.path} {given}" if given else ""
+def _build_reply(
+    context: RequestContext, body: AllowRequest | RejectRequest, *, decision: str, message: str, key: str | None
+) -> Reply:
+    """An Idempotency-Key names one request: the same key at another path is another one."""
+    context.backend.live.require_synced()
+    request = f"{context.request.url.path} {key}" if key else ""
+    return Reply(
+        plugin=body.plugin, decision=decision, message=message, target=body.target, rule=body.rule, request=request
+    )

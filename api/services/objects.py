@@ -27,6 +27,7 @@ from api.models import (
     TaintModel,
     TolerationModel,
 )
+from fleet.framework.policy.resource_requests import format_amount
 from fleet.informers.cache import Caches
 from fleet.kube.resource import join_key
 from fleet.kube.scopes import find_scope, parse_key
@@ -46,7 +47,9 @@ from fleet.model.views import (
     View,
 )
 from fleet.scheduler.profiles import build_eligibility
+from fleet.snapshot.capacity import assumed_ledger, list_booked_resources
 from fleet.snapshot.columns.signals import Eligibility
+from fleet.snapshot.frame import Frame
 
 _SCHEDULED: Final = "Scheduled"
 _BETWEEN_TURNS: Final = 64
@@ -225,25 +228,24 @@ def get_cluster(backend: Backend, name: str) -> ClusterModel:
     cluster = backend.live.caches.clusters.get(name)
     if cluster is None:
         raise not_found(f"cluster {name}", "GET /v1/clusters lists those that are there")
-    return build_cluster_model(
-        cluster, build_eligibility(backend.effective.settings.eligibility), now=backend.live.now()
-    )
+    eligibility = build_eligibility(backend.effective.settings.eligibility)
+    return build_cluster_model(cluster, eligibility, backend.live.frame(), now=backend.live.now())
 
 
 async def build_cluster_models(backend: Backend, names: Iterable[str]) -> list[ClusterModel]:
     """Other requests may be answered meanwhile."""
     eligibility = build_eligibility(backend.effective.settings.eligibility)
-    clusters, models = backend.live.caches.clusters, []
+    clusters, frame, models = backend.live.caches.clusters, backend.live.frame(), []
     for place, name in enumerate(names):
         if place % _BETWEEN_TURNS == 0:
             await asyncio.sleep(0)
         cluster = clusters.get(name)
         if cluster is not None:
-            models.append(build_cluster_model(cluster, eligibility, now=backend.live.now()))
+            models.append(build_cluster_model(cluster, eligibility, frame, now=backend.live.now()))
     return models
 
 
-def build_cluster_model(cluster: MemberCluster, eligibility: Eligibility, *, now: int) -> ClusterModel:
+def build_cluster_model(cluster: MemberCluster, eligibility: Eligibility, frame: Frame, *, now: int) -> ClusterModel:
     metadata, status = cluster.metadata, cluster.status
     usage = status.resource_usage or ResourceUsage()
     agent = next((agent for agent in status.agent_status if agent.type == MEMBER_AGENT), None)
@@ -266,7 +268,16 @@ def build_cluster_model(cluster: MemberCluster, eligibility: Eligibility, *, now
         capacity=usage.capacity or {},
         allocatable=usage.allocatable or {},
         available=usage.available or {},
+        booked=_list_booked(frame, metadata.name),
     )
+
+
+def _list_booked(frame: Frame, cluster: str) -> dict[str, str]:
+    row, resources = frame.row_of(cluster), list_booked_resources(frame.ledgers)
+    if row is None:
+        return {}
+    booked = {resource: int(frame.ledger(assumed_ledger(resource))[row]) for resource in resources}
+    return {resource: format_amount(resource, amount) for resource, amount in booked.items() if amount}
 
 
 # --- bindings ---------------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ export async function showCluster(main, name) {
   function drawFacts(cluster) {
     const pair = (term, value) => [h("dt", {}, term), h("dd", {}, value)];
     const table = (values) => Object.entries(values).sort().map(([key, value]) => h("li", { class: "chip" }, `${key}=${value}`));
-    const usage = Object.keys(cluster.allocatable).map((resource) => h("tr", {}, h("th", { scope: "row" }, resource), [cluster.available, cluster.allocatable, cluster.capacity].map((part) => h("td", { class: "number" }, String(part[resource] ?? "–")))));
+    const usage = Object.keys(cluster.allocatable).map((resource) => h("tr", {}, h("th", { scope: "row" }, resource), [cluster.available, cluster.booked, cluster.allocatable, cluster.capacity].map((part) => h("td", { class: "number" }, String(part[resource] ?? "–")))));
     areas.facts.replaceChildren(h("section", { class: "panel", "aria-labelledby": "headline" },
       h("div", { class: "head" }, h("h1", { id: "headline" }, cluster.name),
         h("span", { class: `state ${cluster.eligible ? "is-good" : "is-bad"}` }, cluster.eligible ? "✓ may get work" : "✗ gets no new work"),
@@ -57,7 +57,7 @@ export async function showCluster(main, name) {
         pair("taints", cluster.taints.length ? h("ul", { class: "chips", id: "taints" }, cluster.taints.map((taint) => h("li", { class: "chip" }, taintText(taint)))) : "none"),
         pair("labels", h("ul", { class: "chips" }, table(cluster.labels))),
         pair("properties", h("ul", { class: "chips" }, table(cluster.properties)))),
-      usage.length > 0 && h("table", {}, h("thead", {}, h("tr", {}, ["resource", "available", "allocatable", "capacity"].map((word, index) => h("th", { scope: "col", class: index ? "number" : null }, word)))), h("tbody", {}, usage))));
+      usage.length > 0 && h("table", {}, h("thead", {}, h("tr", {}, ["resource", "available", "booked", "allocatable", "capacity"].map((word, index) => h("th", { scope: "col", class: index ? "number" : null }, word)))), h("tbody", {}, usage))));
   }
 
   function drawPlacements() {

@@ -13,8 +13,15 @@ from typing import Annotated
 
 import typer
 
-from fleet import __version__
-from fleet.cli import api_commands, api_options, cluster_commands, config_commands, hub_commands, waiting_commands
+from fleet.cli import (
+    api_commands,
+    api_options,
+    cluster_commands,
+    config_commands,
+    hub_commands,
+    release_commands,
+    waiting_commands,
+)
 from fleet.cli.parsing import MORE, RUN, TRY, CommandLine
 from fleet.errors import FleetError
 
@@ -40,7 +47,9 @@ class Output(enum.StrEnum):
 
 def _print_version(*, wanted: bool) -> None:
     if wanted:
-        typer.echo(f"fleet {__version__}")
+        from fleet.release.build_info import load_build_info
+
+        typer.echo(f"fleet {load_build_info().name}")
         raise typer.Exit
 
 
@@ -490,10 +499,19 @@ def migrate(
     raise typer.Exit(code)
 
 
+class VersionOutput(enum.StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
 @app.add(MORE)
-def version() -> None:
-    """Show the version."""
-    _print_version(wanted=True)
+def version(
+    *, output: Annotated[VersionOutput, typer.Option("--output", "-o", help="Output format.")] = VersionOutput.TEXT
+) -> None:
+    """Show the version, and what it was built from."""
+    from fleet.cli.commands.version import show_version
+
+    raise typer.Exit(show_version(output.value))
 
 
 def _refuse(options: list[str], because: str) -> None:
@@ -506,6 +524,7 @@ waiting_commands.add_to(app)
 hub_commands.add_to(app)
 cluster_commands.add_to(app)
 config_commands.add_to(app)
+release_commands.add_to(app)
 
 
 def run_as_plugin() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -152,6 +152,14 @@ class RolloutSimulator:
             for held in kinds.bindings.store.by_index(_CLUSTER, cluster):
                 namespaces |= self._namespaces_of(kinds, held.view)
         return namespaces
+
+    def list_applied(self, cluster: str) -> Iterator[PlacementKey]:
+        """The placements whose objects the cluster has."""
+        for kinds in self._kinds:
+            for held in kinds.bindings.store.by_index(_CLUSTER, cluster):
+                owner = owner_key(held.view.metadata)
+                if owner is not None and held.view.is_applied:
+                    yield owner
 
     def _namespaces_of(self, kinds: _Kinds, binding: RolloutBinding) -> dict[str, str]:
         if binding.metadata.namespace or not binding.is_applied:

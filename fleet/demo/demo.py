@@ -9,6 +9,7 @@ from typing import Final
 from fleet.clock import Clock
 from fleet.demo.agents import AgentDelays, RolloutSimulator
 from fleet.demo.members import Announce, MemberBehavior, SimulatedMembers
+from fleet.demo.usage import WorkloadUsage
 from fleet.demo.workloads import Workloads
 from fleet.kube.api import Api
 
@@ -33,6 +34,7 @@ class Demo:
         announce: Announce = lambda *_: None,
     ) -> None:
         self._stand_in = RolloutSimulator(api, clock=clock, jitter=random.random, pace=pace)
+        self._usage = WorkloadUsage(api, clock=clock, jitter=random.random, list_applied=self._stand_in.list_applied)
         self._workloads = Workloads(api, clock=clock, jitter=random.random)
         self.members = SimulatedMembers(
             api,
@@ -40,6 +42,7 @@ class Demo:
             random=random,
             behavior=behavior or MemberBehavior(spared=TOURED),
             namespaces_on=self._stand_in.namespaces_on,
+            usage_on=self._usage.measure,
             announce=announce,
         )
 
@@ -48,6 +51,7 @@ class Demo:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.members.run(), name="demo-members")
             tasks.create_task(self._stand_in.run(), name="demo-rollout")
+            tasks.create_task(self._usage.run(), name="demo-usage")
 
     async def begin(self, size: int | None) -> None:
         """Returns when members and workloads exist. Without a size, an existing fleet keeps its members, and a new one

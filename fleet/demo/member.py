@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final
 
 from fleet.demo.locations import Location
@@ -28,6 +29,7 @@ GIBIBYTE_PRICE: Final = "kubernetes.azure.com/per-gb-memory-cost"
 OWN_NAMESPACES: Final[Mapping[str, str]] = {"default": "", "kube-system": ""}
 """Namespaces of every cluster, without an owner."""
 
+_NO_USAGE: Final[Mapping[str, int]] = MappingProxyType({})
 _ALLOCATABLE: Final = 0.97
 """Share of a node that is not reserved for the system."""
 _BUSIEST: Final = 0.95
@@ -94,7 +96,9 @@ class Member:
             },
         }
 
-    def build_status(self, now: str, *, namespaces: Mapping[str, str | None]) -> Document:
+    def build_status(
+        self, now: str, *, namespaces: Mapping[str, str | None], used: Mapping[str, int] = _NO_USAGE
+    ) -> Document:
         """The whole status, as a merge patch: null removes a namespace."""
         return {
             "conditions": [
@@ -105,7 +109,7 @@ class Member:
             "properties": {
                 name: {"value": value, "observationTime": now} for name, value in self._properties().items()
             },
-            "resourceUsage": {**self._usage(), "observationTime": now},
+            "resourceUsage": {**self._usage(used), "observationTime": now},
             "namespaces": dict(namespaces),
             **self.build_heartbeat(now),
         }
@@ -123,13 +127,16 @@ class Member:
             GIBIBYTE_PRICE: f"{self.gibibyte_price:.5f}",
         }
 
-    def _usage(self) -> Document:
+    def _usage(self, used: Mapping[str, int]) -> Document:
         cores, gibibytes = self.nodes * self.location.cores, self.nodes * self.location.gibibytes
         left = _ALLOCATABLE * (1 - self.load)
         return {
             "capacity": {"cpu": str(cores), "memory": f"{gibibytes}Gi"},
             "allocatable": {"cpu": f"{int(cores * _ALLOCATABLE * 1000)}m", "memory": f"{int(gibibytes * 993)}Mi"},
-            "available": {"cpu": f"{int(cores * left * 1000)}m", "memory": f"{int(gibibytes * left * 1024)}Mi"},
+            "available": {
+                "cpu": f"{max(int(cores * left * 1000) - used.get('cpu', 0), 0)}m",
+                "memory": f"{max(int(gibibytes * left * 1024) - (used.get('memory', 0) >> 20), 0)}Mi",
+            },
         }
 
 

@@ -79,13 +79,18 @@ def _ignore(about: str, text: str) -> None:
     del about, text
 
 
+def _no_usage(_: str) -> Mapping[str, int]:
+    return {}
+
+
 def _no_namespaces(_: str) -> Mapping[str, str]:
     return {}
 
 
 class SimulatedMembers:
-    """`namespaces_on` returns the namespaces that were placed on a cluster, and the work that owns each; `announce` is
-    called when a member goes stale, recovers, leaves or joins."""
+    """`namespaces_on` returns the namespaces that were placed on a cluster, and the work that owns each. `usage_on`
+    returns what they use there of each resource, beside the load that drifts. `announce` is called when a member goes
+    stale, recovers, leaves or joins."""
 
     def __init__(
         self,
@@ -95,6 +100,7 @@ class SimulatedMembers:
         random: Random,
         behavior: MemberBehavior | None = None,
         namespaces_on: Callable[[str], Mapping[str, str]] = _no_namespaces,
+        usage_on: Callable[[str], Mapping[str, int]] = _no_usage,
         announce: Announce = _ignore,
     ) -> None:
         self._clock = clock
@@ -103,6 +109,7 @@ class SimulatedMembers:
         self._established = asyncio.Event()
         self._behavior = behavior or MemberBehavior()
         self._namespaces_on = namespaces_on
+        self._usage_on = usage_on
         self._announce = announce
         jitter = Random(random.random()).random  # retries must not change the sequence of events
         self._retry_policy = RetryPolicy(clock, jitter)
@@ -202,7 +209,7 @@ class SimulatedMembers:
             return member.build_heartbeat(self._now())
         member.drift(self._random)
         self._reported[name] = self._clock.monotonic()
-        return member.build_status(self._now(), namespaces=namespaces)
+        return member.build_status(self._now(), namespaces=namespaces, used=self._usage_on(name))
 
     def _is_silent(self, seen: MemberCluster) -> bool:
         name = seen.metadata.name

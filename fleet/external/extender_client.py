@@ -52,6 +52,8 @@ class ExtenderClient:
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
+            if extender.problem:
+                raise UnusableAnswer(f"cannot be asked: {extender.problem}")
             async with asyncio.timeout(extender.timeout):
                 body = await self._post(extender, verb, query.payload)
             result = ExternalResult(_read_answer(verb, query.payload["clusters"], body))

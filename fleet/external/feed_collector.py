@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote
 
@@ -14,9 +14,10 @@ import structlog
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.external.feed_sources import Columns, UnusableFeed, read_answer, read_clusters, read_config_map
-from fleet.external.http_client import UnusableAnswer, describe_failure, fetch, shorten
+from fleet.external.http_client import RefusedToken, UnusableAnswer, describe_failure, fetch, shorten
 from fleet.kube.api import Api, Method, Request
 from fleet.settings.document.feeds import QUERY, ConfigMapSource, FeedDocument, HttpSource
+from fleet.settings.secrets import HIDDEN
 from fleet.snapshot.sidedata import FeedSample
 
 _SECOND: Final = 1_000_000_000
@@ -107,7 +108,7 @@ class FeedCollector:
         except TimeoutError:
             error = "no answer in time"
         except (UnusableFeed, UnusableAnswer) as problem:
-            error = shorten(problem)
+            error = _describe_problem(problem, feed.source)
         except Exception as problem:  # whatever a source answers, it must not end the controller
             hides_address = isinstance(feed.source, HttpSource) and feed.source.hides_address
             error = f"could not be read: {describe_failure(problem, hides_address=hides_address)}"
@@ -116,6 +117,8 @@ class FeedCollector:
         if columns is None:
             self._states[feed.name] = FeedState(before.sample, error)
             if before.error != error:
+                last = before.sample or FeedSample({}, 0, feed.max_age * _SECOND)
+                self._apply(feed.name, replace(last, error=error))
                 log.warning("a feed could not be sampled: its last numbers are used", feed=feed.name, error=error)
             return
         sample = FeedSample(columns, epoch_nanoseconds(self._clock), feed.max_age * _SECOND)
@@ -123,6 +126,8 @@ class FeedCollector:
         self._apply(feed.name, sample)
 
     async def _read(self, feed: FeedDocument) -> Columns:
+        if feed.problem:
+            raise UnusableFeed(feed.problem)
         match feed.source:
             case ConfigMapSource(namespace=namespace, name=name, key=key):
                 path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
@@ -132,6 +137,15 @@ class FeedCollector:
                 return await _read_http(feed.source)
             case values:
                 return read_clusters(values)
+
+
+def _describe_problem(problem: UnusableFeed | UnusableAnswer, source: object) -> str:
+    """Without the token, which a service may send back."""
+    token = source.bearer_token if isinstance(source, HttpSource) else ""
+    text = shorten(str(problem).replace(token, HIDDEN) if token else problem)
+    if not isinstance(problem, RefusedToken):
+        return text
+    return f"{text}: the token may have expired" if token else f"{text}: it needs a bearerToken"
 
 
 async def _read_http(source: HttpSource) -> Columns:

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from fleet.settings.document.feeds import JSON, METRICS, VALUE, HttpSource
+from fleet.settings.document.feeds import JSON, METRICS, VALUE, WATCHER, HttpSource
 
 Columns = dict[str, dict[str, float]]
 _MOST_CLUSTERS: Final = 100_000
@@ -44,6 +44,8 @@ def read_answer(source: HttpSource, column: str, body: bytes) -> Columns:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnusableFeed(f"answered no JSON: {error}") from error
+    if source.format == WATCHER:
+        return _read_watcher(document)
     return _read_json(source, document) if source.format == JSON else _read_query(source, column, document)
 
 
@@ -99,6 +101,27 @@ def _read_query(source: HttpSource, column: str, document: object) -> Columns:
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise UnusableFeed("answered no vector") from error
+
+
+def _read_watcher(document: object) -> Columns:
+    """Of several averages of a resource the last one listed counts."""
+    clusters = _find(document, "data.NodeMetricsMap")
+    if not isinstance(clusters, Mapping):
+        raise UnusableFeed("answered no NodeMetricsMap")
+    return _collect(
+        (str(cluster), column, metric["value"])
+        for cluster, entry in clusters.items()
+        for metric in _find(entry, "metrics") or ()
+        if isinstance(metric, Mapping) and "value" in metric and (column := _find_column(metric))
+    )
+
+
+def _find_column(metric: Mapping[str, Any]) -> str:
+    resource = {"cpu": "cpu", "memory": "memory"}.get(str(metric.get("type")).lower(), "")
+    operator = str(metric.get("operator")).lower()
+    if operator in ("avg", "average", "latest"):
+        return resource
+    return f"{resource}Deviation" if resource and operator == "std" else ""
 
 
 def _collect(values: Iterator[tuple[str, str, Any]]) -> Columns:

@@ -14,11 +14,16 @@ from fleet.settings.document.extenders import TlsOptions
 LARGEST_ANSWER: Final = 16 * 2**20
 """Bytes."""
 _OK: Final = 200
+_REFUSALS: Final = (401, 403)
 _LONGEST_MESSAGE: Final = 500
 
 
 class UnusableAnswer(Exception):
     """The service answered, and the answer says nothing."""
+
+
+class RefusedToken(UnusableAnswer):
+    """It wants another token, or one at all."""
 
 
 async def fetch(
@@ -37,7 +42,8 @@ async def fetch(
         ) as response,
     ):
         if response.status != _OK:
-            raise UnusableAnswer(f"answered {response.status} {response.reason or ''}".rstrip())
+            kind = RefusedToken if response.status in _REFUSALS else UnusableAnswer
+            raise kind(f"answered {response.status} {response.reason or ''}".rstrip())
         body = bytearray()
         async for chunk in response.content.iter_chunked(2**16):
             body += chunk

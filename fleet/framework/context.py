@@ -54,6 +54,7 @@ UNKNOWN_BINDING_STATE: Final = "UnknownBindingState"
 MISSING_PREVIOUS_STATE: Final = "MissingPreviousState"
 REFUSAL_WITHOUT_REASON: Final = "RefusalWithoutReason"
 EXTENDER_IGNORED: Final = "ExtenderIgnored"
+RESOURCE_UNKNOWN: Final = "ResourceUnknown"
 
 
 WriteOperation = Callable[[Any], Awaitable[Status | None]]

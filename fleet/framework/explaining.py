@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -43,6 +43,8 @@ class ClusterEventKind(enum.Enum):
     UPDATE_NAMESPACES = "UpdateNamespaces"
     UPDATE_LABELS = "UpdateLabels"
     UPDATE_PROPERTIES = "UpdateProperties"
+    UPDATE_CAPACITY = "UpdateCapacity"
+    """A cluster reports other quantities, or room there was given back."""
     UPDATE = "Update"
     """Any change of a cluster beyond its heartbeat."""
 
@@ -82,6 +84,8 @@ class ClusterTraits:
 
     labels: Mapping[str, str]
     properties: Mapping[str, str]
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    """Quantities by resource, all of them free."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

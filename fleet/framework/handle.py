@@ -98,7 +98,26 @@ class WatchHub(Protocol):
     def start(self) -> None: ...
 
 
-class Handle(Protocol):
+class RoomKeeper(Protocol):
+    """Room on clusters that is taken and not reported yet. Called on the event loop."""
+
+    def reserve_room(self, cluster: str, placement: str, requests: Mapping[str, int]) -> None:
+        """For the placement with this key, until it is released or a binding there takes its place."""
+
+    def release_room(self, cluster: str, placement: str) -> None: ...
+
+
+class UnlimitedRoom:
+    """For programs that only decide: nothing is ever bound, so nothing is taken."""
+
+    def reserve_room(self, cluster: str, placement: str, requests: Mapping[str, int]) -> None:
+        del cluster, placement, requests
+
+    def release_room(self, cluster: str, placement: str) -> None:
+        del cluster, placement
+
+
+class Handle(RoomKeeper, Protocol):
     """The same object for every plugin of a framework, for the life of the framework."""
 
     def snapshot(self) -> Frame:
@@ -120,7 +139,7 @@ class Handle(Protocol):
         """What the hub has about the approvals of the placement with this key. For effect hooks."""
 
 
-class OfflineHandle:
+class OfflineHandle(UnlimitedRoom):
     """Decisions only: no placement waits, and without a hub there are no watches."""
 
     def __init__(

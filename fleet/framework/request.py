@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from fleet.checkpoint import check
+from fleet.framework.policy.resource_requests import find_request_problems, parse_requests, split_requests
 from fleet.framework.policy.terms import (
     LabelTest,
     Preference,
@@ -33,6 +34,7 @@ from fleet.model.keys import (
     PICK_FIXED,
     PICK_N,
     PLACEMENT_GENERATION,
+    REQUESTS,
     SCHEDULER_NAME,
 )
 from fleet.model.labels import is_label
@@ -65,6 +67,8 @@ TOLERATIONS_FIELD = "spec.policy.tolerations"
 NAMES_FIELD = "spec.policy.clusterNames"
 COUNT_FIELD = "spec.policy.numberOfClusters"
 SELECTORS_FIELD = "spec.resourceSelectors"
+ANNOTATIONS_READ: Final = (OPTIONS, GATES, REQUESTS)
+"""Of placements, beside the scheduler name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ class PlacementRequest:
     """For PreEnqueue."""
     min_targets: int | None = None
     requests: Mapping[str, int] = field(default_factory=dict)
+    """What the copy on one cluster needs, by resource, in whole units."""
     gates: tuple[Gate, ...] = ()
     """For PreEnqueue: what holds the placement."""
     scheduler_name: str = ""
@@ -140,7 +145,7 @@ class PlacementRequest:
 
     def list_lasting_problems(self) -> list[PolicyProblem]:
         """Those that no other policy would repair."""
-        lasting = (SELECTORS_FIELD, annotation_field(OPTIONS), annotation_field(GATES))
+        lasting = (SELECTORS_FIELD, *map(annotation_field, ANNOTATIONS_READ))
         return [problem for problem in self.problems if problem.field in lasting]
 
     @property
@@ -180,6 +185,8 @@ def _find_annotation_problems(annotations: Mapping[str, str]) -> Iterator[Policy
         if not is_label(gate.name):
             message = f"{gate.name!r} is no name of a gate: use lower-case letters, digits and dashes"
             yield PolicyProblem(annotation_field(GATES), annotations[GATES], message)
+    for _, message in find_request_problems(split_requests(annotations.get(REQUESTS, ""))):
+        yield PolicyProblem(annotation_field(REQUESTS), annotations[REQUESTS], message)
 
 
 def annotation_field(key: str) -> str:
@@ -204,7 +211,8 @@ def compile_request(
     if not is_scheduler_name(named):
         message = f"{named!r} is no scheduler name: use lower-case letters, digits and dashes"
         problems.append(PolicyProblem(annotation_field(SCHEDULER_NAME), named, message))
-    problems += _find_annotation_problems(annotations if placement_annotations is None else placement_annotations)
+    own = annotations if placement_annotations is None else placement_annotations
+    problems += _find_annotation_problems(own)
     kind = policy.placement_type or PICK_ALL
     wanted = _count(annotations, NUMBER_OF_CLUSTERS, problems) if kind == PICK_N else None
     if kind not in (PICK_ALL, PICK_N, PICK_FIXED):
@@ -230,6 +238,7 @@ def compile_request(
         constraints=tuple(_constraints(policy, problems)) if kind == PICK_N else (),
         tolerations=policy.tolerations if selects else (),
         problems=tuple(problems),
+        requests=dict(parse_requests(own.get(REQUESTS, ""))),
         unused=tuple(_find_unused(policy, kind)),
         scheduler_name=named,
         policy=snapshot.spec.policy,

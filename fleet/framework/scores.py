@@ -84,6 +84,7 @@ def _at(column: Int64Array | None, position: int) -> int:
 
 
 _GREATEST: Final = 2**63 - 1
+_GRID: Final = 2.0**30
 
 
 def round_half_away(value: float) -> int:
@@ -99,6 +100,15 @@ def round_half_away_array(values: FloatArray) -> Int64Array:
     rest = values - whole
     rounded: Int64Array = (whole + (rest >= 0.5) - (rest <= -0.5)).astype(np.int64)
     return rounded
+
+
+def round_to_grid(values: FloatArray) -> FloatArray:
+    """Nearest multiples of 2^-30, halves away from zero. Results of powers and exponentials differ between machines in
+    their last bits, which must not decide how a score is rounded."""
+    scaled = np.abs(values) * _GRID
+    whole = np.trunc(scaled)
+    nearest: FloatArray = np.copysign((whole + (scaled - whole >= 0.5)) / _GRID, values)
+    return nearest
 
 
 def default_normalize(raw: Int64Array, *, maximum: int = MAX_CLUSTER_SCORE, reverse: bool = False) -> Int64Array:

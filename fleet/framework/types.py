@@ -146,16 +146,20 @@ class PluginTraits:
     ROW_LOCAL: bool = False
     """A row's answer depends on that row only, not on other rows and not on what else was picked."""
     READS_POLICY_ONLY: ClassVar[bool] = False
-    """Of the request, its PreFilter and Filter read the policy and the namespace only: placements with equal policies
-    get equal answers."""
+    """Of the request, its PreFilter and Filter read the policy, the namespace and the requests only: placements where
+    these are equal get equal answers."""
     ONLY_EXPIRES: ClassVar[bool] = False
     """As time passes it may reject a cluster that it accepted, and never accepts one that it rejected."""
     APPLIES_TO_FIXED: ClassVar[bool] = False
     """Its Filter also judges the clusters a PickFixed policy names."""
     REASONS: ClassVar[ReasonTable] = ReasonTable()
     SCORE_COMPONENT: ClassVar[Component] = Component.AFFINITY
+    RESERVE_REJECTS: ClassVar[bool] = True
+    """Its Reserve may refuse a cluster. One that only books declares False, so that hints can foresee decisions."""
     IS_WRITE_PATH: ClassVar[bool] = False
     """Its Bind writes each target's operation and does nothing else, so that all of a decision may be sent together."""
+    FEEDS_OPTIONAL: ClassVar[bool] = False
+    """Its `list_feeds` may be empty: it has other numbers then."""
     PERMIT_TIMEOUT_CODE: ClassVar[Code] = Code.UNSCHEDULABLE
     """The code of its refusal when a wait that its Permit asked for is over: Unschedulable or Pending."""
     DENIAL_IS_OF_CLUSTER: ClassVar[bool] = False

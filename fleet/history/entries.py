@@ -215,8 +215,8 @@ class RecordedInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     cursor: int = 0
     results: bytes = b""
     """The answers of extenders, as JSON; empty if none was asked."""
-    feeds: bytes = b""
-    """The numbers of feeds, if a plugin may have read them."""
+    sidedata: bytes = b""
+    """The numbers of feeds and ledgers, if a plugin may have read them."""
     nominated: tuple[str, ...] = ()
     """Clusters chosen by an earlier attempt, picked first."""
     set_aside: tuple[str, ...] = ()
@@ -237,7 +237,7 @@ class ReplayInputs:
     now: int
     cursor: int
     results: bytes = b""
-    feeds: bytes = b""
+    sidedata: bytes = b""
     nominated: tuple[str, ...] = ()
     set_aside: tuple[str, ...] = ()
     profile: bytes = b""

@@ -141,7 +141,7 @@ class Queries:
             now=inputs.now,
             cursor=inputs.cursor,
             results=inputs.results,
-            feeds=inputs.feeds,
+            sidedata=inputs.sidedata,
             nominated=inputs.nominated,
             set_aside=inputs.set_aside,
             profile=profile,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from fleet.errors import StaleInputs
+from fleet.informers.recent_placements import RecentPlacements
 from fleet.kube.cache.store import Codec, Store, build_codec
 from fleet.kube.informer import Informer, InformerConfig
 from fleet.kube.resource import key_of
@@ -34,8 +35,9 @@ from fleet.model.views import (
     PolicySnapshot,
     PriorityClass,
 )
+from fleet.snapshot.capacity import MOST_BOOKED, assumed_ledger
 from fleet.snapshot.frame import Frame
-from fleet.snapshot.sidedata import FeedSample
+from fleet.snapshot.sidedata import RECENT_PLACEMENTS, REPORTED, FeedSample
 from fleet.snapshot.table import Table
 
 _BY_OWNER: Final = "owner"
@@ -153,32 +155,56 @@ class FleetTable:
     ask for a frame from threads of their own.
     """
 
-    def __init__(self, clusters: Store[MemberCluster]) -> None:
+    def __init__(self, clusters: Store[MemberCluster], recent: RecentPlacements | None = None) -> None:
         self._clusters = clusters
+        self._recent = recent
         self._table: Table | None = None
         self._samples: dict[str, FeedSample] = {}
+        self._booked: dict[str, Mapping[str, int]] = {}
+        """By cluster, what is booked of each resource."""
         self._lock = threading.Lock()
         clusters.subscribe(self._update)
 
     def frame(self) -> Frame:
         with self._lock:
             if self._table is None:
-                self._table = Table(self._clusters.values())
+                table = Table(self._clusters.values())
                 for name in self._samples:
-                    self._feed(self._table, name)
+                    self._feed(table, name)
+                for cluster, booked in self._booked.items():
+                    book_room(table, cluster, booked)
+                self._table = table
+            counts = None if self._recent is None else self._recent.count(self._samples, self._clusters)
+            if counts is not None:
+                self._table.feed(RECENT_PLACEMENTS, counts, sampled_at={})
             return self._table.freeze()
 
     def feed(self, name: str, sample: FeedSample) -> None:
         """From now on decisions read this sample."""
         with self._lock:
             self._samples[name] = sample
+            self._note_measurement(name)
             if self._table is not None:
                 self._feed(self._table, name)
+
+    def _note_measurement(self, load: str) -> None:
+        if self._recent is not None:
+            self._recent.note_measurement(load)
+
+    def book(self, cluster: str, booked: Mapping[str, int]) -> None:
+        """All that is taken there beyond what the cluster reports, in whole units by resource. Also for a cluster that
+        is not known yet."""
+        with self._lock:
+            before = self._booked.pop(cluster, {})
+            if booked:
+                self._booked[cluster] = booked
+            if self._table is not None:
+                book_room(self._table, cluster, booked, before)
 
     def _feed(self, table: Table, name: str) -> None:
         sample = self._samples[name]
         times = dict.fromkeys(sample.clusters, sample.sampled_at)
-        table.feed(name, sample.columns, sampled_at=times, max_age=sample.max_age)
+        table.feed(name, sample.columns, sampled_at=times, max_age=sample.max_age, error=sample.error)
 
     def _update(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
         with self._lock:
@@ -187,11 +213,23 @@ class FleetTable:
             if new is not None:
                 is_known = new.metadata.name in self._table
                 self._table.put(new)
+                if not is_known:
+                    book_room(self._table, new.metadata.name, self._booked.get(new.metadata.name, {}))
+                self._note_measurement(REPORTED)
                 for name, sample in self._samples.items():
                     if not is_known and new.metadata.name in sample.clusters:
                         self._feed(self._table, name)
             elif old is not None:
                 self._table.remove(old.metadata.name)
+
+
+def book_room(table: Table, cluster: str, booked: Mapping[str, int], before: Mapping[str, int] | None = None) -> None:
+    """In place of what was booked before. A cluster that is not there has no room."""
+    former = before or {}
+    for resource in booked.keys() | former.keys() if cluster in table else ():
+        more = min(booked.get(resource, 0), MOST_BOOKED) - min(former.get(resource, 0), MOST_BOOKED)
+        if more:
+            table.book(assumed_ledger(resource), cluster, more)
 
 
 def is_latest(snapshot: PolicySnapshot) -> bool:

@@ -1,13 +1,14 @@
-"""Reload of the configuration file without a restart.
+"""Reload of the configuration file, and of the Secrets that it names, without a restart.
 
 The file is looked at by its content, so that a mounted ConfigMap, whose links are exchanged, is noticed as an edit is.
+Of a Secret that cannot be read any more, the last values stay in effect.
 An edit takes effect as a whole, or not at all: it is parsed, checked and built first. Settings that are read at startup
 only keep their values, and are named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -18,14 +19,20 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from fleet.clock import Clock
 from fleet.errors import ConfigurationError
 from fleet.settings import Effective
+from fleet.settings.document.substitution import SecretValues
 from fleet.settings.names import known_settings
 
 INTERVAL: Final = 2.0
 """Seconds between two looks at the file."""
+SECRETS_INTERVAL: Final = 30.0
+"""Seconds between two looks at the Secrets."""
 _RELOADED: Final = ("status", "spread", "downscale", "sorter", "evaluation", "profiles", "extenders", "feeds")
 _REFUSED: Final = "the last edit of the configuration was refused: the one before it is in effect; see the log"
 
 log = structlog.get_logger(__name__)
+
+ReadSecrets = Callable[[Effective], Awaitable[SecretValues]]
+"""Called with the settings that name them."""
 
 
 class ConfigReload:
@@ -34,63 +41,124 @@ class ConfigReload:
         file: Path,
         effective: Effective,
         *,
-        load: Callable[[], Effective],
+        load: Callable[[SecretValues | None], Effective],
         apply: Callable[[Effective], None],
         registry: CollectorRegistry,
         clock: Clock,
+        read_secrets: ReadSecrets | None = None,
     ) -> None:
-        """`apply` raises ConfigurationError, and has changed nothing then."""
+        """`apply` raises ConfigurationError, and has changed nothing then. Without `read_secrets` the file cannot name
+        any."""
         self._file = file
         self._effective = effective
         self._load = load
         self._apply = apply
         self._clock = clock
+        self._read_secrets = read_secrets
+        self._secrets = effective.secrets
+        """As they were read last."""
         self._content = self._seen = _read(file)
-        self.problem = ""
-        """Why the configuration in effect is not that of the file; empty if it is."""
+        self._edit_problem = ""
+        self._secret_problem = ""
         failed = Gauge(
             "fleet_config_reload_failed", "Whether the last edit of the configuration was refused.", registry=registry
         )
-        failed.set_function(lambda: float(self.problem == _REFUSED))
+        failed.set_function(lambda: float(self._edit_problem == _REFUSED))
         self._reloads = Counter(
             "fleet_config_reloads_total", "Edits of the configuration, by result.", ("result",), registry=registry
         )
         for result in ("applied", "refused"):
             self._reloads.labels(result)
+        self._report_secrets()
+
+    @property
+    def problem(self) -> str:
+        """Why the configuration in effect is not that of the file and its Secrets; empty if it is."""
+        return "; ".join(filter(None, (self._edit_problem, self._secret_problem)))
 
     async def run(self) -> None:
         """Until cancelled."""
+        next_read = self._clock.monotonic() + SECRETS_INTERVAL
         while True:
             await self._clock.sleep(INTERVAL)
-            self.look()
+            if self._has_edit():
+                await self._reload_file()
+            elif self._names_secrets() and self._clock.monotonic() >= next_read:
+                await self._reload_secrets()
+                next_read = self._clock.monotonic() + SECRETS_INTERVAL
 
-    def look(self) -> None:
+    def _has_edit(self) -> bool:
         """A change takes effect at the second look that finds it: until then the file may still be being written."""
         content, before = _read(self._file), self._seen
         self._seen = content
-        if content != self._content and content == before:
-            self._content = content
-            self._reload()
+        if content == self._content or content != before:
+            return False
+        self._content = content
+        return True
 
-    def _reload(self) -> None:
+    def _names_secrets(self) -> bool:
+        """And the file is the one in effect."""
+        return bool(self._effective.secret_names) and self._seen == self._content and self._read_secrets is not None
+
+    async def _reload_file(self) -> None:
         try:
-            loaded = self._load()
-            effective, names = _keep_fixed(self._effective, loaded)
-            self._apply(effective)
+            loaded = self._load(self._effective.secrets)
+            if loaded.secret_names:
+                loaded = self._load(await self._look_at_secrets(loaded))
+            self._exchange(loaded)
         except Exception as error:
-            self.problem = _REFUSED
-            self._reloads.labels("refused").inc()
-            log.error(
-                "the configuration was edited and is refused",
-                file=str(self._file),
-                problems=str(error),
-                exc_info=None if isinstance(error, ConfigurationError) else error,
-            )
-            return
+            self._report_refusal(error)
+        self._report_secrets()
+
+    async def _reload_secrets(self) -> None:
+        """Nothing is exchanged if what the file refers to is as before."""
+        try:
+            loaded = self._load(await self._look_at_secrets(self._effective))
+            if _keep_fixed(self._effective, loaded)[0].settings != self._effective.settings:
+                self._exchange(loaded)
+        except Exception as error:
+            self._report_refusal(error)
+        self._report_secrets()
+
+    async def _look_at_secrets(self, effective: Effective) -> SecretValues:
+        assert self._read_secrets is not None
+        self._secrets = await self._read_secrets(effective)
+        return self._secrets.keep(self._effective.secrets or SecretValues())
+
+    def _exchange(self, loaded: Effective) -> None:
+        effective, names = _keep_fixed(self._effective, loaded)
+        self._apply(effective)
         self._effective = effective
         self._reloads.labels("applied").inc()
-        self.problem = f"needs a restart: {', '.join(names)}" if names else ""
+        self._edit_problem = f"needs a restart: {', '.join(names)}" if names else ""
         log.info("the configuration was reloaded", file=str(self._file), needs_restart=list(names))
+
+    def _report_refusal(self, error: Exception) -> None:
+        self._edit_problem = _REFUSED
+        self._reloads.labels("refused").inc()
+        log.error(
+            "the configuration was edited and is refused",
+            file=str(self._file),
+            problems=str(error),
+            exc_info=None if isinstance(error, ConfigurationError) else error,
+        )
+
+    def _report_secrets(self) -> None:
+        """Names of Secrets and keys, and never a value."""
+        before, self._secret_problem = self._secret_problem, "; ".join(dict.fromkeys(self._list_secret_problems()))
+        if self._secret_problem and self._secret_problem != before:
+            log.warning("values of Secrets cannot be used", problems=self._secret_problem)
+        elif before and not self._secret_problem:
+            log.info("all values of Secrets can be used again")
+
+    def _list_secret_problems(self) -> Iterator[str]:
+        effective, read = self._effective, self._secrets
+        if effective.secrets is None or read is None:
+            return
+        for key in sorted(effective.secret_keys):
+            problem = read.describe_missing(key, effective.secret_names)
+            if problem:
+                yield f"{problem} (its last value is used)" if key in effective.secrets.values else problem
 
 
 def _read(file: Path) -> bytes | None:

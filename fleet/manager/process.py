@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,15 +22,18 @@ from fleet.manager.health import HealthChecks, HealthServer
 from fleet.manager.hub_connection import connect
 from fleet.manager.logs import configure
 from fleet.manager.manager import CONTROLLERS, Manager
+from fleet.manager.secret_values import read_secrets
 from fleet.manager.watchdog import SHUTDOWN_MARGIN, start_watchdog
 from fleet.scheduler.attempt_record import NoRecorder, Recorder
 from fleet.settings import Effective, Settings
+from fleet.settings.document.substitution import SecretValues
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from fleet.clock import Clock
     from fleet.history import History
+    from fleet.kube.api import Api
 
 _GC_THRESHOLDS: Final = (10_000, 50, 50)
 """Thresholds of the garbage collector. Reference cycles are rare here, so the defaults would run it too often."""
@@ -49,7 +53,7 @@ class ControllerOptions:
     config: Path | None = None
     """The file of `effective`; an edit takes effect without a restart."""
     effective: Effective | None = None
-    load: Callable[[], Effective] | None = None
+    load: Callable[[SecretValues | None], Effective] | None = None
 
 
 def run_controller(options: ControllerOptions) -> int:
@@ -90,7 +94,7 @@ async def _serve(options: ControllerOptions) -> int:
             metrics_address=settings.metrics.address,
         ):
             _stop_on_signals(manager, within=settings.shutdown.grace_period.seconds + SHUTDOWN_MARGIN)
-            reloading = _start_reload(options, manager, health, clock=clock)
+            reloading = _start_reload(options, transport, manager, health, clock=clock)
             log.info("started", server=transport.server, controllers=sorted(options.controllers))
             try:
                 await manager.run()
@@ -102,7 +106,7 @@ async def _serve(options: ControllerOptions) -> int:
 
 
 def _start_reload(
-    options: ControllerOptions, manager: Manager, health: HealthChecks, *, clock: Clock
+    options: ControllerOptions, hub: Api, manager: Manager, health: HealthChecks, *, clock: Clock
 ) -> asyncio.Task[None] | None:
     scheduler = manager.scheduler
     if options.config is None or options.load is None or options.effective is None or scheduler is None:
@@ -114,6 +118,7 @@ def _start_reload(
         apply=lambda effective: scheduler.reload(effective.settings),
         registry=manager.registry,
         clock=clock,
+        read_secrets=partial(read_secrets, hub),
     )
     health.add_notice("configuration", lambda: reload.problem)
     return asyncio.create_task(reload.run(), name="watching the configuration")

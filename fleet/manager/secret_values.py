@@ -1,51 +1,88 @@
-"""Values of the Secrets that a configuration document names, read once, before anything else is started."""
+"""Values of the Secrets that a configuration document names: read before anything else is started, and again later.
+
+A Secret that cannot be read, or a value that is no text, is no failure here: it is described, without the value.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 import msgspec
 
 from fleet.clock import SystemClock
-from fleet.errors import ApiError, ConfigurationError
+from fleet.errors import ApiError
 from fleet.kube.api import Api, Method, Request
 from fleet.manager.hub_connection import connect
 from fleet.settings import Effective
+from fleet.settings.document.substitution import SecretValues, qualify_key
+
+_LONGEST_READ: Final = 10.0
+"""Seconds."""
 
 
 class _Secret(msgspec.Struct, frozen=True):
-    data: dict[str, str] = {}
+    data: dict[str, str] | None = None
 
 
-def read_secret_values(
+def read_first_secrets(
     effective: Effective, *, kubeconfig: Path | None = None, context: str | None = None
-) -> Mapping[str, str]:
-    """By key; of Secrets with the same key the first counts. Not to be called while an event loop runs."""
-    return asyncio.run(_read_all(effective, kubeconfig, context))
+) -> SecretValues:
+    """Not to be called while an event loop runs."""
+
+    async def read() -> SecretValues:
+        clock = SystemClock()
+        async with await connect(effective.settings, kubeconfig=kubeconfig, context=context, clock=clock) as hub:
+            return await read_secrets(hub, effective)
+
+    return asyncio.run(read())
 
 
-async def _read_all(effective: Effective, kubeconfig: Path | None, context: str | None) -> Mapping[str, str]:
-    values: dict[str, str] = {}
+async def read_secrets(hub: Api, effective: Effective) -> SecretValues:
+    """All that it names. Of Secrets with the same key the first counts."""
     own = effective.settings.leader_election.resource_namespace
-    async with await connect(effective.settings, kubeconfig=kubeconfig, context=context, clock=SystemClock()) as hub:
-        for written in effective.secret_names:
-            namespace, _, name = written.rpartition("/")
-            values = {**await _read(hub, namespace or own, name), **values}
-    return values
+    names = [written if "/" in written else f"{own}/{written}" for written in effective.secret_names]
+    read = await asyncio.gather(*(_read(hub, name) for name in names))
+    return merge_secrets([*read, *map(_qualify, effective.secret_names, read)])
 
 
-async def _read(hub: Api, namespace: str, name: str) -> Mapping[str, str]:
-    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets/{quote(name, safe='')}"
+def merge_secrets(secrets: Sequence[SecretValues]) -> SecretValues:
+    values, unusable = dict[str, str](), dict[str, str]()
+    for secret in secrets:
+        known = values.keys() | unusable.keys()
+        values |= {key: value for key, value in secret.values.items() if key not in known}
+        unusable |= {key: problem for key, problem in secret.unusable.items() if key not in known}
+    return SecretValues(values, unusable, tuple(problem for secret in secrets for problem in secret.unread))
+
+
+def _qualify(name: str, secret: SecretValues) -> SecretValues:
+    """With its keys as `tokenFrom` names them."""
+    values, unusable = (
+        {qualify_key(name, key): text for key, text in texts.items()} for texts in (secret.values, secret.unusable)
+    )
+    return SecretValues(values, unusable)
+
+
+async def _read(hub: Api, name: str) -> SecretValues:
+    namespace, _, own_name = name.partition("/")
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets/{quote(own_name, safe='')}"
     try:
-        secret = msgspec.json.decode(await hub.call(Request(Method.GET, path)), type=_Secret)
-        return {key: base64.b64decode(text).decode() for key, text in secret.data.items()}
+        async with asyncio.timeout(_LONGEST_READ):
+            secret = msgspec.json.decode(await hub.call(Request(Method.GET, path)), type=_Secret)
+    except TimeoutError:
+        return SecretValues(unread=(f"Secret {name} cannot be read: no answer in time",))
     except ApiError as error:
-        message = f"substitution.fromSecret: Secret {namespace}/{name} cannot be read: {error}"
-        raise ConfigurationError(message) from error
-    except (msgspec.DecodeError, ValueError):
-        message = f"substitution.fromSecret: Secret {namespace}/{name} has values that are no text"
-        raise ConfigurationError(message) from None
+        return SecretValues(unread=(f"Secret {name} cannot be read: {error}",))
+    except msgspec.DecodeError:
+        return SecretValues(unread=(f"Secret {name} cannot be read: the answer is no Secret",))
+    values, unusable = dict[str, str](), dict[str, str]()
+    for key, encoded in (secret.data or {}).items():
+        try:
+            values[key] = base64.b64decode(encoded).decode()
+        except ValueError:
+            unusable[key] = f"key {key} of Secret {name} is not UTF-8 text: write it anew"
+    return SecretValues(values, unusable)

@@ -33,7 +33,9 @@ PRIORITY_CLASS: Final = "scheduling.fleet.dev/priority-class"
 """On a placement: the PriorityClass that gives its priority."""
 GATES: Final = "scheduling.fleet.dev/gates"
 """On a placement: the gates that hold it, separated by commas."""
-PLACEMENT_ANNOTATIONS: Final = (SCHEDULER_NAME, OPTIONS, PRIORITY_CLASS, GATES)
+REQUESTS: Final = "scheduling.fleet.dev/requests"
+"""On a placement: what its copy on one cluster needs, as in `cpu=2,memory=4Gi`."""
+PLACEMENT_ANNOTATIONS: Final = (SCHEDULER_NAME, OPTIONS, PRIORITY_CLASS, GATES, REQUESTS)
 """What the scheduler reads on a placement."""
 MADE_BY: Final = "scheduling.fleet.dev/made-by"
 BY_SCHEDULER: Final = "scheduler"

@@ -70,6 +70,12 @@ class ResourceUsage(View, frozen=True):
     capacity: dict[str, QuantityText] | None = None
     allocatable: dict[str, QuantityText] | None = None
     available: dict[str, QuantityText] | None = None
+    observation_time: str | None = None
+
+    @property
+    def quantities(self) -> tuple[dict[str, QuantityText] | None, ...]:
+        """Without the time, which differs in every report."""
+        return self.capacity, self.allocatable, self.available
 
 
 class AgentStatus(View, frozen=True):
@@ -347,6 +353,7 @@ class PlacementOptionsSpec(View, frozen=True):
     priority: int | None = None
     gates: tuple[Gate, ...] = ()
     approvals: tuple[ApprovalRule, ...] = ()
+    requests: dict[str, QuantityText] | None = None
 
 
 class WaitingTarget(View, frozen=True, gc=False, omit_defaults=True):

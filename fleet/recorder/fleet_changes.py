@@ -49,9 +49,9 @@ class RecordedFleet:
         return cls(recent=int(min(timeout for timeout in timeouts if timeout or timeout == timeouts[0]) * 1e9))
 
     def is_defined_by_clusters(self, frame: Frame) -> bool:
-        """Whether a frame consists of its clusters and feeds only: no assumptions or reservations. Rows that are set
-        aside are recorded by their names."""
-        if frame.ledgers or frame.nominations:
+        """Whether a frame consists of its clusters and side data only: no assumptions. Rows that are set aside are
+        recorded by their names."""
+        if frame.nominations:
             return False
         if frame.placed is not self._placed[0]:
             self._placed = (frame.placed, not any(frame.placed))
@@ -125,9 +125,9 @@ def reads_heartbeats(profile: CompiledProfile) -> bool:
     return any(_HEARTBEATS & reads for is_in_tree, reads in _list_reads(profile) if not is_in_tree)
 
 
-def reads_feeds(profile: CompiledProfile) -> bool:
-    """Whether a plugin may: one that declares feeds in READS, or is out of tree and has no declaration."""
-    return any("feeds" in reads or ("*" in reads and not is_in_tree) for is_in_tree, reads in _list_reads(profile))
+def reads_sidedata(profile: CompiledProfile, kind: str) -> bool:
+    """Whether a plugin may: one that declares it in READS, or is out of tree and has no declaration."""
+    return any(kind in reads or ("*" in reads and not is_in_tree) for is_in_tree, reads in _list_reads(profile))
 
 
 def _list_reads(profile: CompiledProfile) -> Iterator[tuple[bool, set[str]]]:

@@ -18,7 +18,8 @@ import msgspec
 import structlog
 
 from fleet.framework.context import encode_results
-from fleet.framework.request import annotation_field
+from fleet.framework.policy.resource_requests import format_requests
+from fleet.framework.request import ANNOTATIONS_READ, annotation_field
 from fleet.history import (
     Columns,
     History,
@@ -26,14 +27,14 @@ from fleet.history import (
     RecordedInputs,
     RetentionLimits,
 )
-from fleet.model.keys import GATES, OPTIONS, SCHEDULER_NAME
+from fleet.model.keys import REQUESTS, SCHEDULER_NAME
 from fleet.model.views import Metadata, PolicySnapshot
 from fleet.recorder.attempt_summary import FINAL_RESULTS, summarize_attempt
 from fleet.recorder.columns import columns_of
-from fleet.recorder.fleet_changes import RecordedFleet, Row, reads_feeds, reads_heartbeats
+from fleet.recorder.fleet_changes import RecordedFleet, Row, reads_heartbeats, reads_sidedata
 from fleet.scheduler.attempt_record import AttemptRecord, NoRecorder, Recorder
 from fleet.snapshot.columns.bitset import each_row
-from fleet.snapshot.recorded_feeds import encode_feeds
+from fleet.snapshot.recorded_sidedata import encode_sidedata
 
 if TYPE_CHECKING:
     from fleet.clock import Clock
@@ -220,7 +221,11 @@ class RecordedAttempt:
             nominated=inputs.nominated,
             set_aside=tuple(map(inputs.frame.name, each_row(inputs.frame.excluded))),
             results=encode_results(inputs.query_results),
-            feeds=encode_feeds(inputs.frame) if inputs.frame.feeds and reads_feeds(inputs.profile) else b"",
+            sidedata=encode_sidedata(
+                inputs.frame,
+                feeds=bool(inputs.frame.feeds) and reads_sidedata(inputs.profile, "feeds"),
+                ledgers=bool(inputs.frame.ledgers) and reads_sidedata(inputs.profile, "room"),
+            ),
         )
 
     def profile(self) -> bytes:
@@ -249,11 +254,13 @@ class RecordedAttempt:
 
 
 def _name_scheduler(metadata: Metadata, inputs: DecisionInput) -> Metadata:
-    """The metadata of a policy snapshot, with the profile that its placement names and its mistaken annotations."""
+    """The metadata of a policy snapshot, with what its placement says beside the policy: profile, needs, mistakes."""
     request = inputs.request
     own = {SCHEDULER_NAME: request.scheduler_name} if request.scheduler_name else {}
     for problem in request.problems:
-        own |= {key: str(problem.value) for key in (OPTIONS, GATES) if problem.field == annotation_field(key)}
+        own |= {key: str(problem.value) for key in ANNOTATIONS_READ if problem.field == annotation_field(key)}
+    if request.requests:
+        own[REQUESTS] = format_requests(request.requests)
     return msgspec.structs.replace(metadata, annotations={**(metadata.annotations or {}), **own}) if own else metadata
 
 

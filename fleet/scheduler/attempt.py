@@ -8,7 +8,7 @@ classified here (`AttemptResult`); the queue decides when to try again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,6 +30,7 @@ from fleet.framework.runtime.reserve_permit import PermitResult, newly_chosen
 from fleet.framework.state import CycleState
 from fleet.framework.status import as_error
 from fleet.informers.cache import Caches, PlacementKinds, PolicyVersion
+from fleet.informers.recent_placements import RecentPlacements, select_new
 from fleet.model.keys import SCHEDULER_CLEANUP
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
@@ -88,6 +89,7 @@ class AttemptRunner:
         statuses: StatusWriter,
         cleanup: Cleanup,
         cycles: BindingCycles,
+        thread: WorkerThread,
         events: SchedulingEvents,
         clock: Clock,
         reads_live: bool = False,
@@ -95,9 +97,12 @@ class AttemptRunner:
         requests: RequestCache | None = None,
         companions: Companions | None = None,
         extenders: ExtenderClient | None = None,
+        end_hold: Callable[[PlacementKey, Container[str]], None] = lambda *_: None,
+        recent: RecentPlacements | None = None,
     ) -> None:
         """With `reads_live`, every attempt lists the bindings, not only if the cache may lack one of our own writes.
-        `on_decided` is called right after every decision, with any outcome."""
+        `on_decided` is called right after every decision, with any outcome; `end_hold` when the outcome of writes is
+        known, with the clusters that have a binding."""
         self._caches = caches
         self._frameworks = frameworks
         self._bindings = bindings
@@ -109,15 +114,19 @@ class AttemptRunner:
         self._events = events
         self._clock = clock
         self._reads_live = reads_live
+        self._end_hold = end_hold
         self._on_decided = on_decided
         self._uncertain: set[PlacementKey] = set()
         """Placements with writes of unknown outcome."""
         self._companions = companions or Companions(caches)
-        self._requests = requests or RequestCache(self._companions.scheduler_name_of)
+        self._requests = requests or RequestCache(self._companions.scheduler_name_of, self._companions.requests_of)
         self._extenders = extenders or ExtenderClient()
+        self._recent = recent
+        self._rejectors: dict[PlacementKey, frozenset[str] | None] = {}
+        """Of the attempts that have read the fleet; None until they are decided."""
         self._cursors: dict[str, int] = {}
         """By profile, the row at which the next scan of a part of the fleet begins."""
-        self._thread = WorkerThread("decisions")
+        self._thread = thread
 
     async def run(
         self, key: PlacementKey, handover: Handover, *, number: int, triggers: tuple[str, ...] = ()
@@ -137,16 +146,21 @@ class AttemptRunner:
         except Exception as error:
             record.result, record.error = AttemptResult.INTERNAL, error
             self._report_failure(key, error)
+        finally:
+            self._rejectors.pop(key, None)
+            if self._recent is not None:
+                self._recent.settle(key)
         self._note_uncertainty(record)
         return record
+
+    def find_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
+        """Of the attempt under way: none if it reads the fleet only later, None if it is being decided."""
+        return self._rejectors.get(key, frozenset())
 
     def is_large(self, key: PlacementKey) -> bool:
         """Whether its attempts compute in the thread."""
         latest = self._caches.latest_snapshots(key)
         return len(latest) == 1 and _is_large(latest[0])
-
-    def close(self) -> None:
-        self._thread.close()
 
     async def _schedule(self, record: AttemptRecord, handover: Handover) -> AttemptResult:
         key = record.key
@@ -296,6 +310,7 @@ class AttemptRunner:
     async def _decide(self, scope: AttemptScope, bindings: tuple[Binding, ...]) -> tuple[DecisionInput, Decision]:
         """The columns that only a large policy reads are not kept: every heartbeat would have to look at them."""
         record, framework = scope.record, scope.framework
+        self._rejectors[record.key] = None
         inputs = framework.inputs(
             scope.request,
             bindings,
@@ -318,8 +333,12 @@ class AttemptRunner:
             with self._time_phase(record, "ask"):
                 inputs = await self._extenders.answer(inputs, query)
             scope.renew_state()
+        self._rejectors[record.key] = frozenset(decision.rejectors)
         self._cursors[framework.scheduler_name] = decision.next_cursor % max(inputs.frame.count, 1)
         _raise_error_of(decision)
+        if self._recent is not None:
+            chosen = (target.cluster for target in newly_chosen(decision))
+            self._recent.assume(record.key, select_new(chosen, bindings))
         return inputs, decision
 
     def _list_nominated(self, scope: AttemptScope) -> tuple[str, ...]:
@@ -381,18 +400,22 @@ class AttemptRunner:
     async def _read_bindings(self, kinds: PlacementKinds, key: PlacementKey) -> tuple[Binding, ...]:
         """From the cache, which has our own writes; live where the outcome of a write is unknown."""
         if self._reads_live or key in self._uncertain:
-            return tuple(map(_VIEW, await self._bindings.list_live(kinds, key)))
+            bindings = tuple(map(_VIEW, await self._bindings.list_live(kinds, key)))
+            self._end_hold(key, {binding.spec.target_cluster for binding in bindings})
+            return bindings
         return tuple(map(_VIEW, self._caches.bindings(key)))
 
     def _note_uncertainty(self, record: AttemptRecord) -> None:
         if record.result in (AttemptResult.TRANSIENT, AttemptResult.INTERNAL, AttemptResult.BIND_FAILED):
             self._uncertain.add(record.key)
-        elif record.result is not AttemptResult.BAD_INPUT:
+        elif record.result is not AttemptResult.BAD_INPUT and record.key in self._uncertain:
             self._uncertain.discard(record.key)
+            self._end_hold(record.key, {held.view.spec.target_cluster for held in self._caches.bindings(record.key)})
 
     def forget(self, key: PlacementKey) -> None:
         """The placement is gone."""
         self._uncertain.discard(key)
+        self._end_hold(key, ())
         self._requests.forget(key)
         self._cycles.store.forget(key)
         self._events.forget(key)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fleet.framework.approvals import PLUGIN, ApprovalFacts, digest_selection, find_rule_problems
+from fleet.framework.policy.resource_requests import find_request_problems, join_requests
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import is_scheduler_name
 from fleet.informers.cache import Caches
-from fleet.model.keys import SCHEDULER_NAME
+from fleet.model.keys import REQUESTS, SCHEDULER_NAME
 from fleet.model.labels import is_label
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import ApprovalRule, Gate, Metadata, Observed, PlacementOptions, PlacementOptionsSpec
@@ -35,6 +36,8 @@ class Companion:
     priority: int | None = None
     gates: tuple[Gate, ...] = ()
     approvals: tuple[ApprovalRule, ...] = ()
+    requests: str | None = None
+    """As an annotation would say it; None if they say nothing of it."""
     problem: str = ""
     """What is wrong with them, with the field; empty if they can be used."""
 
@@ -67,6 +70,11 @@ class Companions:
         own = self.find(PlacementKey.of(placement)).scheduler_name
         return own or placement.annotation(SCHEDULER_NAME) or ""
 
+    def requests_of(self, placement: Metadata) -> str | None:
+        """What one cluster's copy needs, by the companion, else by the annotation; None if neither says so."""
+        own = self.find(PlacementKey.of(placement)).requests
+        return placement.annotation(REQUESTS) if own is None else own
+
 
 def read_companion(spec: PlacementOptionsSpec) -> Companion:
     return Companion(
@@ -75,6 +83,7 @@ def read_companion(spec: PlacementOptionsSpec) -> Companion:
         priority=spec.priority,
         gates=spec.gates,
         approvals=spec.approvals,
+        requests=None if spec.requests is None else join_requests(spec.requests),
         problem=next(_find_problems(spec), ""),
     )
 
@@ -90,6 +99,8 @@ def _find_problems(spec: PlacementOptionsSpec) -> Iterator[str]:
             yield f"spec.gates[{position}].name: {gate.name!r} is no name of a gate: {_USE_LABEL}"
     for position, rule in enumerate(spec.approvals):
         yield from (f"spec.approvals[{position}].{problem}" for problem in find_rule_problems(rule))
+    for _, message in find_request_problems(spec.requests or {}):
+        yield f"spec.requests: {message}"
 
 
 def read_approval_facts(caches: Caches, companions: Companions, key: PlacementKey) -> ApprovalFacts:

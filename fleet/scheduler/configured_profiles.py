@@ -31,6 +31,7 @@ from fleet.settings.document.model import (
     DEFAULT_BASE,
     HOOKS,
     MULTI_POINT,
+    WEIGHTED_BASES,
     PluginChoice,
     PluginSet,
     ProfileDocument,
@@ -39,6 +40,7 @@ from fleet.settings.secrets import redact_all
 from fleet.similarity import nearest
 from plugins import extended_profile, in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, default_profile
+from plugins.load_aware_profile import LOAD_AWARE_PLUGINS
 
 _ADAPTIVE: Final = 0
 _IN_FRONT: Final = re.compile(r"^error initializing plugin \"[^\"]*\": ")
@@ -145,6 +147,8 @@ def _base_lists(name: str) -> BaseLists:
         return BaseLists(by_hook={hook: [*map(_choice, refs)] for hook, refs in DEFAULT_PLUGINS.items()})
     if name == "ExtendedProfile":
         return BaseLists(multi_point=[*map(_choice, extended_profile.EXTENDED_PLUGINS)])
+    if name == "LoadAware":
+        return BaseLists(multi_point=[*map(_choice, LOAD_AWARE_PLUGINS)])
     return BaseLists()
 
 
@@ -248,7 +252,8 @@ class _Builder:
             config = self._configs.get(name)
             path = self._document.path if config is None else f"{config.path}.args"
             read = () if list_feeds is None else list_feeds()
-            if list_feeds is not None and not read:
+            is_optional = getattr(self._plugins.get(name), "FEEDS_OPTIONAL", False)
+            if list_feeds is not None and not read and not is_optional:
                 self._report(path, f"{name} reads no feed: name one in its args")
             for feed in read:
                 if feed not in known:
@@ -258,7 +263,7 @@ class _Builder:
 
     def _build_profile(self, plugins: Mapping[str, Sequence[PluginRef]]) -> Profile:
         document, settings = self._document, self._settings
-        is_extended = document.base == "ExtendedProfile"
+        is_extended = document.base in WEIGHTED_BASES
         names = dict.fromkeys(ref.name for refs in plugins.values() for ref in refs)
         ranking: Any = document.ranking or (extended_profile.RANKING if is_extended else "lexicographic")
         tie_break: Any = document.tie_break or (extended_profile.TIE_BREAK if is_extended else "nameDescending")

@@ -144,11 +144,10 @@ class Loop:
             self.queue.mark_succeeded(key)
 
     def _report_given_back(self, record: AttemptRecord) -> None:
-        """What it had reserved is free for the others. Who was refused before that, too, would wake them for nothing,
-        and they it, without end."""
+        """What it had reserved is free for the others."""
         reserved = {each.plugin for each in record.effects if each.hook == "reserve" and is_success(each.status)}
         if reserved:
-            self.queue.handle_event(QueueEvent(BINDING_DELETED, excluding=record.key, plugins=reserved))
+            self.queue.handle_event(QueueEvent(BINDING_DELETED, excluding=record.key, plugins=reserved, backs_off=True))
 
     def _report_rejection(self, key: PlacementKey, failed: Failure) -> None:
         names = (failed.rejector,) if failed.rejector else ()

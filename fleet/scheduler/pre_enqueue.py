@@ -27,6 +27,7 @@ from fleet.informers.cache import Caches
 from fleet.model.keys import OPTIONS, PRIORITY_CLASS
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Gate, Metadata
+from fleet.scheduler.background_compiler import BackgroundCompiler
 from fleet.scheduler.companions import (
     COMPANION,
     NO_COMPANION,
@@ -44,6 +45,8 @@ from plugins.placement_gates import PlacementGates, hold
 HOOK: Final = "preEnqueue"
 PRIORITY: Final = "PriorityClass"
 """Stands for the plugin that holds a placement without a priority."""
+LARGE: Final = "LargePolicy"
+"""Stands for the plugins that wait for the request of a large policy."""
 _PLUGIN: Final = PlacementGates()
 _GATES: Final = BoundHook(_PLUGIN.name(), _PLUGIN, _PLUGIN.pre_enqueue, scalar=False, weight=1)
 """In every profile: a gate that is not read would hold nothing."""
@@ -58,6 +61,7 @@ class PreEnqueueRunner:
     companions: Companions
     classes: PriorityClasses
     requests: RequestCache
+    compiler: BackgroundCompiler
     clock: Clock
 
     def describe(self, key: PlacementKey) -> PlacementTraits:
@@ -77,6 +81,7 @@ class PreEnqueueRunner:
         del now
         placement = self.caches.placement(item.key)
         if placement is None or placement.view.metadata.deletion_timestamp:
+            self.compiler.drop(item.key)
             return None
         metadata = placement.view.metadata
         if self.frameworks.is_foreign(self.companions.scheduler_name_of(metadata)):
@@ -125,10 +130,15 @@ class PreEnqueueRunner:
         latest = self.caches.latest_snapshots(item.key)
         if len(latest) != 1:
             return None
-        if gates and has_more_parts(latest[0].view.spec.policy, PARTS_ON_LOOP):
+        is_large = has_more_parts(latest[0].view.spec.policy, PARTS_ON_LOOP)
+        if gates and is_large:
             # It holds whatever the policy says, and to read that here would hold everything else, too.
             return PreEnqueueGate(_GATES.name, message_of(hold(gates)))
-        request = self.requests.get(latest[0], placement=metadata)
+        read_request = self.requests.find if is_large else self.requests.get
+        request = read_request(latest[0], placement=metadata)
+        if request is None:
+            self.compiler.submit(item.key, latest[0], placement=metadata)
+            return PreEnqueueGate(LARGE, "its policy is large and is still being read")
         if request.problems:
             return None  # the attempt reports them
         return _run(framework, plugins, replace(request, gates=gates, priority=item.priority), clock=self.clock)

@@ -66,6 +66,9 @@ class CompiledProfiles:
         """For a decision that has to be shown whether the name is served here or not."""
         return self.find(name) or self.default
 
+    def list_loads(self) -> set[str]:
+        return list_loads(self.by_name.values())
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedProfiles:
@@ -138,6 +141,10 @@ class Frameworks:
                 sources.setdefault((name, args.get(name, ""), registered.judges_fixed), registered)
         return tuple(sources.values())
 
+    def list_loads(self) -> set[str]:
+        """Feeds that plugins read as loads, and REPORTED."""
+        return list_loads(framework.profile for framework in self)
+
     def list_eligibility_rules(self) -> tuple[Callable[[MemberCluster, int], bool], ...]:
         """By which clusters become eligible, of all profiles. To a profile without such a plugin all are."""
         rules: dict[Eligibility | None, None] = {}
@@ -206,3 +213,8 @@ def build_configured_frameworks(settings: Settings, *options: FrameworkOption) -
 def build_eligibility(settings: EligibilitySection) -> Eligibility:
     """The rule by which agents count as silent and unhealthy, outside of decisions."""
     return Eligibility.parse(heartbeat_timeout=settings.heartbeat_timeout, unhealthy_timeout=settings.unhealthy_timeout)
+
+
+def list_loads(profiles: Iterable[CompiledProfile]) -> set[str]:
+    plugins = [plugin for profile in profiles for _, plugin in profile.find_plugins("list_loads")]
+    return {load for plugin in plugins for load in plugin.list_loads()}

@@ -2,40 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
-from fleet.framework.request import PlacementRequest, compile_request
-from fleet.model.keys import GATES, OPTIONS, PARENT_PLACEMENT
+from fleet.framework.request import ANNOTATIONS_READ, PlacementRequest, compile_request
+from fleet.model.keys import PARENT_PLACEMENT, REQUESTS
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Metadata, Observed, PolicySnapshot
+from fleet.model.views import Metadata, Observed, PolicySnapshot, PolicySnapshotSpec
 from fleet.scheduler.profiles import read_scheduler_name
 
-_ANNOTATIONS: Final = (OPTIONS, GATES)
-"""Of placements, beside the scheduler name."""
 PARTS_ON_LOOP: Final = 500
 """The largest policy that is decided on the event loop: it takes some 20 ms."""
+
+
+def read_requests_text(placement: Metadata) -> str | None:
+    return placement.annotation(REQUESTS)
+
+
+class _Source(NamedTuple):
+    """What a request was compiled from."""
+
+    uid: str
+    generation: int
+    annotations: Mapping[str, str] | None
+    spec: PolicySnapshotSpec
+    placement_uid: str
+    scheduler_name: str
+    placement_annotations: Mapping[str, str]
 
 
 class RequestCache:
     """Each request is valid until anything it was compiled from changes."""
 
-    def __init__(self, scheduler_name_of: Callable[[Metadata], str] = read_scheduler_name) -> None:
+    def __init__(
+        self,
+        scheduler_name_of: Callable[[Metadata], str] = read_scheduler_name,
+        requests_of: Callable[[Metadata], str | None] = read_requests_text,
+    ) -> None:
         self._scheduler_name_of = scheduler_name_of
-        self._entries: dict[PlacementKey, tuple[object, PlacementRequest]] = {}
+        self._requests_of = requests_of
+        self._entries: dict[PlacementKey, tuple[_Source, PlacementRequest]] = {}
 
     def get(self, snapshot: Observed[PolicySnapshot], *, placement: Metadata) -> PlacementRequest:
-        metadata, uid, name = snapshot.view.metadata, placement.uid, self._scheduler_name_of(placement)
-        own = {key: text for key in _ANNOTATIONS if (text := placement.annotation(key)) is not None}
-        source = (metadata.uid, metadata.generation, metadata.annotations, snapshot.view.spec, uid, name, own)
-        key = PlacementKey(metadata.namespace, metadata.label(PARENT_PLACEMENT) or "")
+        key, source = self._read_source(snapshot, placement)
         entry = self._entries.get(key)
         if entry is None or entry[0] != source:
             entry = self._entries[key] = (
                 source,
-                compile_request(snapshot.view, placement_uid=uid, scheduler_name=name, placement_annotations=own),
+                compile_request(
+                    snapshot.view,
+                    placement_uid=source.placement_uid,
+                    scheduler_name=source.scheduler_name,
+                    placement_annotations=source.placement_annotations,
+                ),
             )
         return entry[1]
 
+    def find(self, snapshot: Observed[PolicySnapshot], *, placement: Metadata) -> PlacementRequest | None:
+        """Only if it has been compiled."""
+        key, source = self._read_source(snapshot, placement)
+        entry = self._entries.get(key)
+        return None if entry is None or entry[0] != source else entry[1]
+
+    def read_needed(self, placement: Metadata) -> str | None:
+        """What one cluster's copy of the placement needs, as text; None if nothing says so."""
+        return self._requests_of(placement)
+
     def forget(self, key: PlacementKey) -> None:
         self._entries.pop(key, None)
+
+    def _read_source(self, snapshot: Observed[PolicySnapshot], placement: Metadata) -> tuple[PlacementKey, _Source]:
+        metadata = snapshot.view.metadata
+        own = {key: text for key in ANNOTATIONS_READ if (text := placement.annotation(key)) is not None}
+        needed = self.read_needed(placement)
+        if needed is not None:
+            own[REQUESTS] = needed
+        return PlacementKey(metadata.namespace, metadata.label(PARENT_PLACEMENT) or ""), _Source(
+            metadata.uid,
+            metadata.generation,
+            metadata.annotations,
+            snapshot.view.spec,
+            placement.uid,
+            self._scheduler_name_of(placement),
+            own,
+        )

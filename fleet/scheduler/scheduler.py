@@ -21,11 +21,14 @@ from fleet.framework.runtime.framework import (
     with_locks,
     with_max_permit_wait,
     with_probe,
+    with_room,
     with_snapshot_lister,
     with_waiting_room,
 )
 from fleet.framework.runtime.locks import ReadWriteLock
+from fleet.framework.types import PluginTraits
 from fleet.informers.cache import Caches, FleetTable
+from fleet.informers.recent_placements import RecentPlacements
 from fleet.kube.api import Api
 from fleet.kube.objects import RetryPolicy
 from fleet.kube.scopes import MEMBER_CLUSTERS
@@ -33,6 +36,7 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.views import ApprovalRule, MemberCluster, Metadata
 from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.attempt_record import Recorder
+from fleet.scheduler.background_compiler import BackgroundCompiler
 from fleet.scheduler.binding.approval_watch import ApprovalWatch
 from fleet.scheduler.binding.binding_cycle import BindingCycles
 from fleet.scheduler.binding.companion_status import CompanionStatus
@@ -43,10 +47,11 @@ from fleet.scheduler.companions import Companions, list_approval_rules, read_app
 from fleet.scheduler.dispatch.binding_calls import BindingWriter
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
 from fleet.scheduler.dispatch.status_calls import StatusWriter
-from fleet.scheduler.events.cluster_hints import ClusterHints
+from fleet.scheduler.events.cluster_hints import Booked, ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.events.feed_hints import FeedHints
 from fleet.scheduler.events.plugin_hints import PluginHints
+from fleet.scheduler.load_requests import find_cpu_request
 from fleet.scheduler.loop import Loop
 from fleet.scheduler.pre_enqueue import PreEnqueueRunner
 from fleet.scheduler.priority_classes import PriorityClasses
@@ -57,12 +62,17 @@ from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.requests import RequestCache
+from fleet.scheduler.room_ledger import RoomLedger
 from fleet.scheduler.telemetry.kubernetes_events import EventSink, SchedulingEvents
 from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics
 from fleet.settings import Settings
 from fleet.snapshot.sidedata import FeedSample
+from fleet.worker_thread import WorkerThread
 
 PRIORITY_CHANGED: Final = "PriorityClass/Changed"
+ROOM: Final = "room"
+"""In READS of plugins."""
+COMPILED: Final = "LargePolicy/Compiled"
 
 log = structlog.get_logger(__name__)
 
@@ -82,9 +92,17 @@ class Scheduler:
         clock: Clock,
         jitter: Callable[[], float],
     ) -> None:
-        self.table = FleetTable(caches.clusters)
+        stores = [kinds.bindings.store for kinds in caches.kinds]
+        self.recent = RecentPlacements(
+            stores,
+            loads_of=lambda: self.frameworks.list_loads(),
+            cpu_of=lambda key: find_cpu_request(caches, self.companions, key),
+            clock=clock,
+        )
+        self.table = FleetTable(caches.clusters, self.recent)
         self.parked = ParkedPlacements()
         self.companions = Companions(caches)
+        self._room = RoomLedger(caches, self.companions.requests_of, book=self.table.book, on_freed=self._report_freed)
         plugin_timer = PluginTimer(metrics)
         self._hook_calls = HookCalls(threads=settings.evaluation.parallelism, observe=metrics.observe_hook)
         self.frameworks = build_configured_frameworks(
@@ -93,6 +111,7 @@ class Scheduler:
             with_probe(plugin_timer),
             with_waiting_room(self.parked),
             with_approval_facts(self._read_approval_facts),
+            with_room(self._room),
             with_hook_caller(self._hook_calls),
             with_locks(ReadWriteLock),
             with_max_permit_wait(to_nanoseconds(settings.max_permit_wait_seconds)),
@@ -100,7 +119,9 @@ class Scheduler:
         self.epoch = 0
         """Of the leadership; set before `run`."""
         self._caches = caches
-        requests = RequestCache(self.companions.scheduler_name_of)
+        requests = RequestCache(self.companions.scheduler_name_of, self.companions.requests_of)
+        self._thread = WorkerThread("decisions")
+        self._compiler = BackgroundCompiler(requests, self._thread, self._enqueue_compiled)
         self._priority_classes = PriorityClasses(caches.priority_classes, self._refresh_priorities)
         self._pre_enqueue = PreEnqueueRunner(
             caches=caches,
@@ -108,6 +129,7 @@ class Scheduler:
             companions=self.companions,
             classes=self._priority_classes,
             requests=requests,
+            compiler=self._compiler,
             clock=clock,
         )
         hints = ClusterHints(caches, profile_of=self._profile_of, requests=requests, clock=clock)
@@ -170,6 +192,7 @@ class Scheduler:
             feed_hints=FeedHints(self._profile_of_key, self._read_rejectors, clock) if settings.queue.hints else None,
             offer=partial(self._plugin_hints.offer, self.queue) if settings.queue.hints else None,
             eligibility=EligibilityClock(lambda: self._eligibility_rules, clock),
+            room=self._room,
             release=self._releases.add,
             on_event=metrics.observe_event,
             clock=clock,
@@ -189,6 +212,7 @@ class Scheduler:
                     store=self.companion_status,
                     clock=clock,
                     observe_wait=metrics.observe_permit_wait,
+                    hold_room=self._room.hold_room,
                     requeue=lambda key, trigger: self.queue.add(key, trigger=trigger),
                 ),
                 events=self._events,
@@ -198,6 +222,9 @@ class Scheduler:
                 requests=requests,
                 companions=self.companions,
                 extenders=self._extenders,
+                end_hold=self._room.end_hold,
+                thread=self._thread,
+                recent=self.recent,
             ),
             track_attempt=self._track_attempt,
             recorder=recorder,
@@ -220,6 +247,7 @@ class Scheduler:
         )
         metrics.watch_calls(self._dispatcher.count_waiting)
         metrics.watch_caches(caches.sizes)
+        metrics.watch_room(self._room.sum_booked)
 
     def reload(self, settings: Settings) -> None:
         """Exchange the profiles that differ: attempts in flight end with theirs, and what waits is tried again. Raises
@@ -252,10 +280,12 @@ class Scheduler:
     async def run(self, stopping: asyncio.Event) -> None:
         """While this process leads, and after `stopping` until all attempts in flight have finished. That may take any
         time: cancel it to cut them off."""
+        self._room.begin()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._dispatcher.run(), name="sending writes")
             releasing = group.create_task(self._releases.run(), name="releasing bindings")
             watching = group.create_task(self._priority_classes.run(), name="priority classes")
+            compiling = group.create_task(self._compiler.run(), name="compiling large policies")
             scheduling = self._loop.run(self._settings.worker_count, epoch=self.epoch)
             working = group.create_task(scheduling, name="scheduling")
             sampling = group.create_task(self.feeds.run(), name="sampling feeds")
@@ -265,6 +295,7 @@ class Scheduler:
             self._handlers.start()
             await stopping.wait()
             sampling.cancel()
+            compiling.cancel()
             self.queue.close()
             self.parked.close()
             self._releases.close()
@@ -276,7 +307,7 @@ class Scheduler:
 
     def close(self) -> None:
         """Plugins and threads are created with the process, whether it ever leads or not."""
-        self._loop.attempts.close()
+        self._thread.close()
         self._hook_calls.close()
         self.frameworks.close()
 
@@ -284,6 +315,22 @@ class Scheduler:
         before = self.table.frame()
         self.table.feed(name, sample)
         self._handlers.on_feed(name, before, self.table.frame())
+
+    def _report_freed(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
+        def may_help(key: PlacementKey) -> bool:
+            return key != placement and self._waits_for_room(key)
+
+        self._handlers.on_freed(cluster, before, after, may_help)
+
+    def _waits_for_room(self, key: PlacementKey) -> bool:
+        """What other plugins have refused would be refused again, give its room back, and wake the next."""
+        item = self.queue.peek(key)
+        is_in_flight = item is not None and item.state is ItemState.IN_FLIGHT
+        rejectors = self._loop.attempts.find_rejectors(key) if is_in_flight else self._read_rejectors(key)
+        judges = self._profile_of_key(key).judges
+        return rejectors is None or any(
+            judge.name in rejectors and ROOM in getattr(judge.plugin, "READS", PluginTraits.READS) for judge in judges
+        )
 
     def _read_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
         item = self.queue.peek(key)
@@ -315,6 +362,10 @@ class Scheduler:
     def _refresh_priorities(self, class_name: str) -> None:
         """Of the placements that wait: they rank by it, or are held no longer, and are not tried again otherwise."""
         self.queue.refresh(list(self._pre_enqueue.list_users(class_name)), trigger=PRIORITY_CHANGED)
+
+    def _enqueue_compiled(self, key: PlacementKey) -> None:
+        """PreEnqueue is run again, if it is still what the placement waits for."""
+        self.queue.refresh((key,), trigger=COMPILED)
 
     def _report_gated(self, item: QueueItem) -> None:
         placement = self._caches.placement(item.key)

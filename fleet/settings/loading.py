@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails
 
 from fleet.errors import ConfigurationError
 from fleet.settings.consistency import find_contradictions
+from fleet.settings.document.substitution import SecretValues
 from fleet.settings.names import SettingInfo, known_settings, render_value
 from fleet.settings.sources import (
     CollectedSettings,
@@ -56,8 +57,10 @@ class Effective:
     """About the file, which is used nevertheless."""
     secret_names: tuple[str, ...] = ()
     """Secrets that the file takes values from."""
-    secrets: Mapping[str, str] | None = field(default=None, repr=False)
-    """What they hold, by key, if they were read or there are none: for the next look at the file."""
+    secret_keys: frozenset[str] = frozenset()
+    """Of these Secrets, what the file refers to."""
+    secrets: SecretValues | None = None
+    """What they hold, if they were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,10 @@ def load_settings(
     assignments: Iterable[str],
     *,
     flags: Iterable[Flag] = (),
-    secrets: Mapping[str, str] | None = None,
+    secrets: SecretValues | None = None,
 ) -> Effective:
-    """Raises ConfigurationError with all problems, one per line. `secrets` has the values of the Secrets that the file
-    names, by key; without it references to them stay as written."""
+    """Raises ConfigurationError with all problems, one per line. `secrets` is what the Secrets hold that the file
+    names; without it references to them stay as written."""
     collected = CollectedSettings()
     if file is not None:
         collect_file(file, collected, environ, secrets)
@@ -86,8 +89,7 @@ def load_settings(
     collect_assignments(assignments, collected)
     for flag in flags:
         collected.add(flag.name, flag.value, flag.option)
-    is_complete = secrets is None and not collected.secret_names
-    return replace(_build_effective(collected), secrets={} if is_complete else secrets)
+    return replace(_build_effective(collected), secrets=secrets)
 
 
 def read_settings(
@@ -147,7 +149,9 @@ def _build_effective(collected: CollectedSettings) -> Effective:
     problems = [f"{_format_origins(names, origins)}{message}" for names, message in find_contradictions(settings)]
     if problems:
         raise ConfigurationError("\n".join(problems))
-    return Effective(settings, origins, tuple(collected.warnings), collected.secret_names)
+    return Effective(
+        settings, origins, tuple(collected.warnings), collected.secret_names, frozenset(collected.secret_keys)
+    )
 
 
 def _check_value(given: SettingValue) -> list[str]:
@@ -155,7 +159,8 @@ def _check_value(given: SettingValue) -> list[str]:
     where = f"{given.origin}: " if given.origin else ""
     if isinstance(given.value, tuple) and not isinstance(known.default, tuple):
         return [f"{where}setting {given.name}: should be one value, not a list"]
-    written = reprlib.repr(",".join(given.value) if isinstance(given.value, tuple) else given.value)
+    text = ",".join(given.value) if isinstance(given.value, tuple) else given.value
+    written = reprlib.repr(given.reference or text)
     try:
         value = known.parse(given.value)
     except ValidationError as error:

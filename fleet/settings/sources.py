@@ -20,7 +20,7 @@ from fleet.settings.document.kubescheduler import convert_document, is_foreign
 from fleet.settings.document.model import ProfileDocument
 from fleet.settings.document.nodes import is_octal
 from fleet.settings.document.reading import DOCUMENT_FIELDS, is_document, read_document
-from fleet.settings.document.substitution import Substitution
+from fleet.settings.document.substitution import SecretValues, Substitution
 from fleet.settings.names import PREFIX, known_settings, section_names
 from fleet.similarity import SIMILAR, nearest
 
@@ -46,6 +46,8 @@ class SettingValue:
     """`fleet.yaml:7`, `env:FLEET_WORKERS`, `--set`."""
     is_quoted: bool = False
     """Whether YAML marks it as a string, which a number or a boolean is not."""
+    reference: str = ""
+    """What is written in its place, where the value comes from outside: messages must not show that."""
 
 
 @dataclass(slots=True)
@@ -60,14 +62,15 @@ class CollectedSettings:
     feeds: tuple[FeedDocument, ...] = ()
     max_permit_wait_seconds: int | None = None
     secret_names: tuple[str, ...] = ()
+    secret_keys: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
     def report(self, origin: str, message: str) -> None:
         self.problems.append(f"{origin}: {message}")
 
-    def add(self, name: str, value: RawValue, origin: str, *, is_quoted: bool = False) -> None:
+    def add(self, name: str, value: RawValue, origin: str, *, is_quoted: bool = False, reference: str = "") -> None:
         if name in known_settings():
-            self.values.append(SettingValue(name, value, origin, is_quoted))
+            self.values.append(SettingValue(name, value, origin, is_quoted, reference))
         elif name in section_names():
             self.report(origin, f"{name} is a section, not a setting: give a value to one of {_names_inside(name)}")
         else:
@@ -127,7 +130,7 @@ def _suggest_variable(variable: str, known: Mapping[str, str]) -> str | None:
 
 
 def collect_file(
-    path: Path, collected: CollectedSettings, environ: Mapping[str, str], secrets: Mapping[str, str] | None = None
+    path: Path, collected: CollectedSettings, environ: Mapping[str, str], secrets: SecretValues | None = None
 ) -> None:
     """A mapping of sections, or a configuration document, which may have profiles beside them. Scalars are taken as
     written, so that `Off` is a string and 1:30 is not a number."""
@@ -149,7 +152,7 @@ def collect_root(
     root: yaml.Node | None,
     collected: CollectedSettings,
     environ: Mapping[str, str],
-    secrets: Mapping[str, str] | None = None,
+    secrets: SecretValues | None = None,
 ) -> None:
     substitution = Substitution()
     if is_document(root):
@@ -158,7 +161,7 @@ def collect_root(
         collected.profiles, substitution = parts.profiles, parts.substitution
         collected.extenders, collected.feeds = parts.extenders, parts.feeds
         collected.max_permit_wait_seconds = parts.max_permit_wait_seconds
-        collected.secret_names = substitution.secret_names
+        collected.secret_names, collected.secret_keys = substitution.secret_names, substitution.secret_keys
         collected.warnings += parts.warnings
     _File(path, collected, substitution, DOCUMENT_FIELDS if is_document(root) else ()).read(root)
 
@@ -259,7 +262,8 @@ class _File:
             text, problems = self.substitution.resolve(node.value) if self.elsewhere else (node.value, [])
             for problem in problems:
                 self.collected.report(origin, f"{name}: {problem}")
-            self.collected.add(name, text, origin, is_quoted=is_quoted)
+            reference = node.value if text != node.value else ""
+            self.collected.add(name, text, origin, is_quoted=is_quoted, reference=reference)
         elif isinstance(node, yaml.SequenceNode) and all(isinstance(item, yaml.ScalarNode) for item in node.value):
             self.collected.add(name, tuple(item.value for item in node.value), origin)
         else:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 MILLI: Final = frozenset({"cpu"})
 """Resources that are counted in thousandths."""
-_LARGEST: Final = 2.0**62
+_LARGEST: Final = 2.0**60
+MOST_BOOKED: Final = 2**60
+"""Of a resource on a cluster: sums with what is reported stay within 64 bits."""
 
 
 def assumed_ledger(resource: str) -> str:
@@ -28,8 +30,15 @@ def assumed_ledger(resource: str) -> str:
     return f"assumed/{resource}"
 
 
+def list_booked_resources(ledgers: Iterable[str]) -> list[str]:
+    """The resources of those ledgers in which room is booked, sorted."""
+    prefix = assumed_ledger("")
+    return sorted(name.removeprefix(prefix) for name in ledgers if name.startswith(prefix))
+
+
 class Capacity:
-    """One resource over all rows. `known` marks rows that report it; elsewhere all numbers are 0."""
+    """One resource over all rows. `known` marks rows that report what there is of it and what is available; elsewhere
+    all numbers are 0."""
 
     __slots__ = ("_promised", "alloc", "assumed", "known", "used")
 
@@ -47,10 +56,9 @@ class Capacity:
         self._promised = [
             (row, nomination.priority, nomination.requests.get(resource, 0)) for row, nomination in nominations
         ]
-        self.known: BoolArray = allocatable == allocatable
-        self.alloc: Int64Array = _whole(allocatable * scale)
-        taken = self.alloc - _whole(available * scale)
-        self.used: Int64Array = np.where(available == available, np.maximum(taken, 0), 0)
+        self.known: BoolArray = ~np.isnan(allocatable) & ~np.isnan(available)
+        self.alloc: Int64Array = np.where(self.known, _whole(allocatable * scale), 0)
+        self.used: Int64Array = np.where(self.known, np.maximum(self.alloc - _whole(available * scale), 0), 0)
         self.assumed: Int64Array = assumed
         for column in (self.known, self.alloc, self.used):
             column.flags.writeable = False
@@ -68,5 +76,6 @@ def _whole(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Int64Ar
     """Whole units, rounded down; absent values are 0 and absurd ones are cut."""
     known = np.where(values == values, values, 0.0)
     # A hair above the product, so that 1.1 cores are 1100 thousandths although no double equals 1.1.
-    whole: Int64Array = np.floor(np.clip(known, -_LARGEST, _LARGEST) * (1 + 2**-50)).astype(np.int64)
+    within = np.clip(known, -_LARGEST, _LARGEST)
+    whole: Int64Array = np.floor(within + np.abs(within) * 2**-50).astype(np.int64)
     return whole

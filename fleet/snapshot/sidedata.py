@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from fleet.snapshot.columns.bitset import FloatArray, Int64Array
+
+REPORTED: Final = ""
+"""In place of the name of a feed of loads: what members report as not available."""
+RECENT_PLACEMENTS: Final = "placements.recent"
+"""A feed of the process itself: the placements that every cluster got and that a load may not contain yet. Feeds of
+documents have no dot in their names."""
+
+
+def list_recent_columns(load: str) -> tuple[str, str, str]:
+    """Of recent placements, for a feed of loads: how many there are, how many of them request cpu, and the sum of these
+    requests in thousandths."""
+    return load, f"{load}/known", f"{load}/cpu"
 
 
 class PlacedBinding(NamedTuple):
@@ -50,6 +62,8 @@ class Feed:
     """Per row, nanoseconds since the epoch; 0 where never sampled."""
     max_age: int = 0
     """Nanoseconds after which a sample counts as stale; 0: never."""
+    error: str = ""
+    """Why there is no newer sample, for explanations; empty after a success."""
 
     def is_stale(self, row: int, now: int) -> bool:
         return 0 < self.max_age < now - int(self.sampled_at[row])
@@ -62,6 +76,8 @@ class FeedSample:
     columns: Mapping[str, Mapping[str, float]]
     sampled_at: int
     max_age: int = 0
+    error: str = ""
+    """Why there is no newer one."""
 
     @property
     def clusters(self) -> frozenset[str]:

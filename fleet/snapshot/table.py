@@ -8,6 +8,7 @@ place. `freeze` returns the current state at almost no cost.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -211,7 +212,10 @@ class Table:
         booked = self._ledgers.get(ledger)
         booked = np.zeros(self._names.size, dtype=np.int64) if booked is None else writable(booked)
         booked[row] += amount
-        self._ledgers[ledger] = booked
+        if booked[row] or booked.any():
+            self._ledgers[ledger] = booked
+        else:
+            self._ledgers.pop(ledger, None)
         self._bump_versions()
 
     def feed(
@@ -221,6 +225,7 @@ class Table:
         *,
         sampled_at: Mapping[str, int],
         max_age: int = 0,
+        error: str = "",
     ) -> None:
         """Replace a feed: per column the value of each cluster, and when each cluster was sampled."""
         self._thaw()
@@ -231,7 +236,7 @@ class Table:
             if row is not None:
                 times[row] = moment
         times.flags.writeable = False
-        self._feeds[name] = Feed(columns=columns, sampled_at=times, max_age=max_age)
+        self._feeds[name] = Feed(columns=columns, sampled_at=times, max_age=max_age, error=error)
         self._bump_versions()
 
     def _by_row(self, values: Mapping[str, float]) -> FloatArray:
@@ -252,7 +257,7 @@ class Table:
                 column[row] = np.nan
                 column.flags.writeable = False
             times.flags.writeable = False
-            self._feeds[name] = Feed(columns=columns, sampled_at=times, max_age=feed.max_age)
+            self._feeds[name] = replace(feed, columns=columns, sampled_at=times)
 
 
 def overlay(
@@ -284,7 +289,7 @@ def _grown_feed(feed: Feed, size: int) -> Feed:
     times = enlarge(feed.sampled_at, size, 0)
     for array in (*columns.values(), times):
         array.flags.writeable = False
-    return Feed(columns=columns, sampled_at=times, max_age=feed.max_age)
+    return replace(feed, columns=columns, sampled_at=times)
 
 
 def differ_beyond_heartbeat(before: MemberCluster | None, after: MemberCluster | None) -> bool:
@@ -296,7 +301,7 @@ def differ_beyond_heartbeat(before: MemberCluster | None, after: MemberCluster |
         before.metadata.labels != after.metadata.labels
         or before.metadata.deletion_timestamp != after.metadata.deletion_timestamp
         or before.spec != after.spec
-        or old.resource_usage != new.resource_usage
+        or _quantities(old) != _quantities(new)
         or old.namespaces != new.namespaces
         or _values(old) != _values(new)
         or _judgements(old) != _judgements(new)
@@ -307,6 +312,10 @@ def differ_beyond_heartbeat(before: MemberCluster | None, after: MemberCluster |
 def _values(status: MemberClusterStatus) -> dict[str, str]:
     """Property values without the time of their observation."""
     return {name: value.value for name, value in (status.properties or {}).items()}
+
+
+def _quantities(status: MemberClusterStatus) -> object:
+    return None if status.resource_usage is None else status.resource_usage.quantities
 
 
 def _judgements(status: MemberClusterStatus) -> list[tuple[str, str]]:

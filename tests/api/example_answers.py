@@ -36,6 +36,7 @@ ASKED: Final[dict[str, tuple[str, Json | None]]] = {
     "cluster": ("/v1/clusters/ams-1", None),
     "bindings": ("/v1/bindings?limit=1", None),
     "profiles": ("/v1/profiles", None),
+    "version": ("/v1/version", None),
 }
 """By name the path, and the body of those that are sent."""
 TEXTS: Final = ("why", "whyNot", "clusterPlacements", "history", "simulate", "placements", "bindings")

@@ -25,6 +25,7 @@ from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import HOUR
 from fleet.scheduler.queue.async_queue import AsyncQueue
+from fleet.scheduler.queue.hints import EVERYTHING, EventKind, EventRegistration, QueueEvent, QueueingHints
 from fleet.scheduler.queue.item import PlacementTraits, PreEnqueueGate, QueuePolicy
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
@@ -58,10 +59,13 @@ class Turned:
     hold: PreEnqueueGate | None = None
     policy: QueuePolicy = PATIENT
     priorities: dict[str, int] = field(default_factory=dict)
+    hints: QueueingHints | None = None
 
     def __post_init__(self) -> None:
         self.now = to_nanoseconds(STARTED)
-        self.queue = SchedulingQueue(settings=TIMES, describe=self._traits, pre_enqueue=lambda *_: self.hold)
+        self.queue = SchedulingQueue(
+            settings=TIMES, hints=self.hints, describe=self._traits, pre_enqueue=lambda *_: self.hold
+        )
 
     def _traits(self, key: PlacementKey) -> PlacementTraits:
         return PlacementTraits(uid=str(key), priority=self.priorities.get(str(key), 0), policy=self.policy)
@@ -137,6 +141,17 @@ async def test_W_04_a_rejected_placement_that_backs_off_is_told_until_when(stage
     queue = found["queue"]
     assert (found["verdict"]["state"], queue["space"]) == ("BackingOff", "backoff")
     assert (queue["backoffUntil"], queue["earlyPop"]) == ("2026-03-02T09:10:02Z", True)
+
+
+@staged
+async def test_W_04_a_placement_that_waits_for_what_others_give_back_is_not_taken_early(stage: Stage) -> None:
+    hints = QueueingHints({"TaintToleration": [EventRegistration(EVERYTHING)]})
+    turned = Turned(hints=hints).added("big").taken().rejected()
+    turned.queue.handle_event(QueueEvent(EventKind("Binding", "Delete"), backs_off=True), turned.now)
+    queue = (await asked_of(stage, turned))["queue"]
+
+    assert (queue["space"], queue["consecutiveErrors"]) == ("backoff", 0)
+    assert (queue["backoffUntil"], queue["earlyPop"]) == ("2026-03-02T09:10:01Z", False)
 
 
 @staged

@@ -26,6 +26,7 @@ from tests.bench.meanwhile import meanwhile
 from tests.bench.measuring import Run
 from tests.bench.memory import memory
 from tests.bench.naive import naive
+from tests.bench.room import room
 from tests.bench.upkeep import upkeep
 
 T = TypeVar("T")
@@ -92,6 +93,15 @@ GROUPS: Final = (
         "10,000 clusters, all columns, masks and cells of the measured policies in use. A frame refers to the decoded "
         "objects; they are there once, however many frames there are.",
         memory,
+        quick=True,
+    ),
+    Group(
+        "room",
+        "Room",
+        "A placement that requests cpu and memory, decided by the default profile with ResourceFit, after a booking, "
+        "beside the default profile alone. Speed kept is the share of the decisions per second. The ledger holds a "
+        "binding for each booking, on 10,000 clusters.",
+        room,
         quick=True,
     ),
     Group(

@@ -59,7 +59,9 @@ def test_F3_135_F3_137_an_extender_a_feed_and_a_secret_decide(hub: Hub, tmp_path
             return PRICES
         return {"NodeNames": [name for name in list_names(asked) if name != "b"], "FailedNodes": {"b": "over budget"}}
 
-    async def story(file: Path) -> str:
+    written = tmp_path / "log"  # a pipe that is not read is full at some time, and the controller waits for it
+
+    async def story(file: Path) -> None:
         async with hub.connected() as transport:
             world = World(transport)
             data = {"PRICE_TOKEN": base64.b64encode(TOKEN.encode()).decode()}
@@ -71,7 +73,7 @@ def test_F3_135_F3_137_an_extender_a_feed_and_a_secret_decide(hub: Hub, tmp_path
                 await world.join(name)
             command = [*FLEET, "controller", f"--kubeconfig={hub.access.kubeconfig}", f"--config={file}"]
             command += [f"--set=history.url={url}", "--set=logging.level=debug", *QUIET]
-            with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            with written.open("w") as log, subprocess.Popen(command, stderr=log) as process:
                 try:
                     metadata = {"name": "web", "annotations": {SCHEDULER_NAME: "cheap"}}
                     policy = {"placementType": "PickN", "numberOfClusters": 1}
@@ -80,15 +82,14 @@ def test_F3_135_F3_137_an_extender_a_feed_and_a_secret_decide(hub: Hub, tmp_path
                     await world.soon_on("web", "c")
                 finally:
                     process.send_signal(signal.SIGTERM)
-                _, written = await asyncio.to_thread(process.communicate, timeout=90)
-            assert process.returncode == 0, written
-            return written
+                await asyncio.to_thread(process.wait, timeout=90)
+            assert process.returncode == 0, written.read_text()
 
     with an_extender() as extender:
         extender.answer = answer
-        written = asyncio.run(story(write_document(tmp_path, extender.url)))
+        asyncio.run(story(write_document(tmp_path, extender.url)))
         assert ("/prices", f"Bearer {TOKEN}") in [(path, sent.get("Authorization")) for path, sent in extender.asked]
-    assert TOKEN not in written
+    assert TOKEN not in written.read_text()
     assert TOKEN.encode() not in (tmp_path / "history.sqlite").read_bytes()
 
     history = History.open(url)
@@ -100,6 +101,39 @@ def test_F3_135_F3_137_an_extender_a_feed_and_a_secret_decide(hub: Hub, tmp_path
         recorded = history.inputs(latest.id)
         assert recorded is not None
         assert recorded.results
-        assert recorded.feeds
+        assert recorded.sidedata
     finally:
         history.close()
+
+
+def test_a_secret_that_is_no_text_does_not_refuse_the_start(hub: Hub, tmp_path: Path) -> None:
+    file = write_document(tmp_path, "http://127.0.0.1:9")
+    document = json.loads(file.read_text(encoding="utf-8"))
+    document |= {"substitution": {"fromSecret": ["binary"]}, "extenders": [], "profiles": []}
+    file.write_text(json.dumps(document), encoding="utf-8")
+
+    written = tmp_path / "log"
+
+    async def story() -> None:
+        async with hub.connected() as transport:
+            world = World(transport)
+            data = {"PRICE_TOKEN": base64.b64encode(b"\xff" + TOKEN.encode()).decode()}
+            if await world.find(SECRETS, f"{LEASE_NAMESPACE}/binary") is None:
+                await world.create(
+                    SECRETS, {"metadata": {"name": "binary", "namespace": LEASE_NAMESPACE}, "data": data}
+                )
+            await world.join("a")
+            command = [*FLEET, "controller", f"--kubeconfig={hub.access.kubeconfig}", f"--config={file}", *QUIET]
+            with written.open("w") as log, subprocess.Popen(command, stderr=log) as process:
+                try:
+                    await world.place("web", {"placementType": "PickN", "numberOfClusters": 1})
+                    await world.soon_on("web", "a")
+                finally:
+                    process.send_signal(signal.SIGTERM)
+                await asyncio.to_thread(process.wait, timeout=90)
+            assert process.returncode == 0, written.read_text()
+
+    asyncio.run(story())
+    log = written.read_text()
+    assert f"key PRICE_TOKEN of Secret {LEASE_NAMESPACE}/binary is not UTF-8 text" in log
+    assert TOKEN not in log

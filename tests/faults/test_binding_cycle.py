@@ -215,6 +215,29 @@ async def test_placements_that_are_refused_do_not_wake_each_other(script: Script
     assert len(refused) < 10
 
 
+@pytest.mark.parametrize("backs_off", ["false", "true"])
+@pytest.mark.parametrize("hook", ["permit", "pre_bind"])
+@virtual
+async def test_placements_that_a_plugin_reserves_for_and_then_refuses_wake_each_other_more_and_more_rarely(
+    script: Script, tmp_path: Path, hook: str, backs_off: str
+) -> None:
+    """Each gives back what the other one is told to wait for."""
+    hub, world = await a_fleet("ams")
+    no = Status.new(Code.UNSCHEDULABLE, "not now")
+    script.answers["Quota", hook] = (no, timedelta(0)) if hook == "permit" else no
+    hooks = "".join(f"    {each}: {{enabled: [{{name: Quota}}]}}\n" for each in ("reserve", "permit", "preBind"))
+    text = a_document(hooks, backoffOnRejection=backs_off)
+    async with running(hub, tmp_path / "fleet.yaml", text) as site:
+        for name in ("api", "web"):
+            await world.place(name, POLICIES["PickAll"])
+        await asyncio.sleep(60)
+        attempts = len([one for one in site.records if one.effects])
+        await asyncio.sleep(60)
+        later = len([one for one in site.records if one.effects]) - attempts
+    assert 2 < attempts < 30
+    assert 0 < later <= 2 * 60 / 10 + 2  # each waits for ten seconds by now
+
+
 @virtual
 async def test_F3_064_with_a_fallback_the_same_attempt_takes_another_cluster(script: Script, tmp_path: Path) -> None:
     hub, world = await a_fleet("ams", "dub", "osl")

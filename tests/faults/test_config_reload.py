@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import pytest
 from structlog.testing import capture_logs
 
+from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED
-from fleet.manager.config_reload import INTERVAL, ConfigReload
+from fleet.manager.config_reload import INTERVAL, SECRETS_INTERVAL, ConfigReload
 from fleet.manager.health import HealthChecks
 from fleet.manager.manager import Manager
+from fleet.manager.secret_values import read_secrets
 from fleet.settings import Effective, load_settings
-from tests.e2e.hub import soon
+from fleet.settings.document.substitution import SecretValues
+from tests.e2e.hub import LEASE_NAMESPACE, soon
 from tests.e2e.world import ANYTHING, World
 from tests.faults.hub_api import a_hub
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
@@ -32,6 +38,7 @@ OFF: Final = ("metrics.address=off", "health.address=off", "eligibility.heartbea
 QUICK: Final = ("resourceSnapshots.minimumInterval=0s", "resourceSnapshots.collectionTime=0s", "api.qps=10000")
 NOTICED: Final = 2 * INTERVAL + 0.5
 """Virtual seconds until an edit has taken effect."""
+SECRETS: Final = Resource("", "v1", "secrets", "Secret", namespaced=True)
 THREE: Final = {"placementType": "PickN", "numberOfClusters": 3}
 
 
@@ -57,15 +64,20 @@ class Edited:
         return self.controller.registry.get_sample_value("fleet_config_reload_failed") == 1
 
 
-def load(file: Path) -> Effective:
-    return load_settings(file, {}, [*OFF, *QUICK, "api.burst=10000"])
+def load(file: Path, secrets: SecretValues | None = None) -> Effective:
+    return load_settings(file, {}, [*OFF, *QUICK, "api.burst=10000"], secrets=secrets)
 
 
 @asynccontextmanager
-async def edited(file: Path) -> AsyncIterator[Edited]:
-    """A controller with two clusters that any placement may use, and one that is tainted."""
+async def edited(file: Path, **secret: bytes) -> AsyncIterator[Edited]:
+    """A controller with two clusters that any placement may use, and one that is tainted. `secret` is what the Secret
+    `outside` holds."""
     hub, clock = a_hub(), VirtualClock()
     world, effective = World(hub), load(file)
+    if secret:
+        await world.create(SECRETS, {"metadata": {"name": "outside", "namespace": LEASE_NAMESPACE}})
+        await fill_secret(world, **secret)
+        effective = load(file, await read_secrets(hub, effective))
     for name in ("ams", "dub", "osl"):
         await world.join(name)
     await world.taint("osl", {"key": "dedicated", "value": "batch", "effect": "NoSchedule"})
@@ -75,10 +87,11 @@ async def edited(file: Path) -> AsyncIterator[Edited]:
     reload = ConfigReload(
         file,
         effective,
-        load=lambda: load(file),
+        load=lambda secrets: load(file, secrets),
         apply=lambda found: scheduler.reload(found.settings),
         registry=controller.registry,
         clock=clock,
+        read_secrets=partial(read_secrets, hub),
     )
     health = HealthChecks(clock)
     health.add_notice("configuration", lambda: reload.problem)
@@ -89,6 +102,11 @@ async def edited(file: Path) -> AsyncIterator[Edited]:
         yield Edited(file, world, controller, reload, health)
         watching.cancel()
         controller.stop()
+
+
+async def fill_secret(world: World, **values: bytes) -> None:
+    data = {key: base64.b64encode(value).decode() for key, value in values.items()}
+    await world.patch(SECRETS, f"{LEASE_NAMESPACE}/outside", {"data": data})
 
 
 def written(folder: Path, text: str) -> Path:
@@ -215,3 +233,101 @@ async def test_an_edited_feed_wakes_what_it_can_help(tmp_path: Path) -> None:
         await site.edit(FED.replace("dub: 3", "dub: 1"))
         await site.world.soon_on("web", "dub")
         assert (site.count("applied"), site.reload.problem) == (1, "")
+
+
+OUTSIDE: Final = f"""{HEAD}substitution: {{fromSecret: [outside]}}
+extenders: [{{name: budget, urlPrefix: "https://x.example.com/${{PATH}}", filterVerb: filter, ignorable: true}}]
+feeds: [{{name: prices, intervalSeconds: 10, http: {{url: "http://x.example.com", bearerToken: "${{TOKEN}}"}}}}]
+profiles:
+- schedulerName: DefaultScheduler
+  plugins: {{filter: {{enabled: [{{name: FeedLimit}}]}}}}
+  pluginConfig: [{{name: FeedLimit, args: {{limits: [{{feed: prices, atMost: 2, acceptUnknown: true}}]}}}}]
+"""
+BINARY: Final = b"\xff\xfe-hush"
+
+
+class Service:
+    """Feed and extender outside: notes what it is sent."""
+
+    def __init__(self) -> None:
+        self.tokens: list[str] = []
+        self.urls: list[str] = []
+
+    async def fetch(self, method: str, url: str, *, headers: dict[str, str] | None = None, **more: Any) -> bytes:
+        if method == "POST":
+            self.urls.append(url)
+            return b'{"NodeNames": ["ams", "dub"]}'
+        self.tokens.append((headers or {}).get("Authorization", ""))
+        return b'{"dub": 3}'
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Service:
+    service = Service()
+    monkeypatch.setattr("fleet.external.feed_collector.fetch", service.fetch)
+    monkeypatch.setattr("fleet.external.extender_client.fetch", service.fetch)
+    return service
+
+
+@virtual
+async def test_a_value_that_is_no_text_costs_only_its_extender_or_feed_until_it_is_repaired(
+    tmp_path: Path, service: Service
+) -> None:
+    with capture_logs() as logs:
+        async with edited(written(tmp_path, OUTSIDE), TOKEN=BINARY, PATH=BINARY, UNUSED=BINARY) as site:
+            await site.world.place("web", THREE)
+            await site.world.soon_on("web", "ams", "dub")
+            assert (service.tokens, service.urls) == ([], [])
+            notice = site.health.list_notices()["configuration"]
+            assert "key TOKEN of Secret fleet-system/outside is not UTF-8 text" in notice
+            assert "key PATH of Secret" in notice
+            assert "UNUSED" not in notice
+            assert not any(site.health.readiness().values())
+            await fill_secret(site.world, TOKEN=b"mended", PATH=BINARY)
+            await asyncio.sleep(SECRETS_INTERVAL + NOTICED)
+            assert set(service.tokens) == {"Bearer mended"}
+            assert "TOKEN" not in site.health.list_notices()["configuration"]
+            await fill_secret(site.world, PATH=b"budget")
+            await asyncio.sleep(SECRETS_INTERVAL + NOTICED)
+            assert site.health.list_notices() == {"configuration": ""}
+            await site.world.place("later", THREE)
+            await site.world.soon_on("later", "ams")
+            assert set(service.urls) == {"https://x.example.com/budget/filter"}
+            assert (site.count("applied"), site.count("refused")) == (2, 0)
+    assert any("TOKEN of Secret fleet-system/outside" in line.get("problems", "") for line in logs)
+    assert any(line["event"] == "all values of Secrets can be used again" for line in logs)
+    assert "hush" not in str(logs)
+
+
+@virtual
+async def test_a_rotated_secret_is_used_without_a_restart_and_a_lost_one_as_it_was(
+    tmp_path: Path, service: Service
+) -> None:
+    async with edited(written(tmp_path, OUTSIDE), TOKEN=b"first", PATH=b"budget") as site:
+        await asyncio.sleep(SECRETS_INTERVAL + NOTICED)
+        assert set(service.tokens) == {"Bearer first"}
+        assert site.count("applied") == 0
+        await fill_secret(site.world, TOKEN=b"second")
+        await asyncio.sleep(SECRETS_INTERVAL + NOTICED)
+        assert service.tokens[-1] == "Bearer second"
+        service.tokens.clear()
+        await site.world.delete(SECRETS, f"{LEASE_NAMESPACE}/outside")
+        await asyncio.sleep(2 * SECRETS_INTERVAL)
+        assert set(service.tokens) == {"Bearer second"}
+        notice = site.health.list_notices()["configuration"]
+        assert notice.startswith("Secret fleet-system/outside cannot be read: ")
+        assert notice.endswith("(its last value is used)")
+        await site.world.create(SECRETS, {"metadata": {"name": "outside", "namespace": LEASE_NAMESPACE}})
+        await fill_secret(site.world, TOKEN=b"third", PATH=b"budget")
+        await asyncio.sleep(SECRETS_INTERVAL + NOTICED)
+        assert service.tokens[-1] == "Bearer third"
+        assert site.health.list_notices() == {"configuration": ""}
+
+
+@virtual
+async def test_an_edit_may_name_a_secret(tmp_path: Path, service: Service) -> None:
+    async with edited(written(tmp_path, STRICT), TOKEN=b"first", PATH=b"budget") as site:
+        await site.edit(OUTSIDE)
+        await asyncio.sleep(SECRETS_INTERVAL)
+        assert set(service.tokens) == {"Bearer first"}
+        assert site.health.list_notices() == {"configuration": ""}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
@@ -13,6 +14,8 @@ from tests.e2e.hub import soon
 from tests.faults.history_stage import staged
 from tests.postgres import Postgres, running_postgres
 
+WITHIN: Final = 30.0
+"""Seconds until an outage is reported."""
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 
 
@@ -33,7 +36,7 @@ def test_a_killed_server_costs_no_decision_and_loses_none(server: Postgres) -> N
             server.kill()
             await stage.place("web")
             await stage.answers("web")
-            await soon(stage.is_told)
+            await soon(stage.is_told, within=WITHIN)
             server.start_again()
             await stage.place("after")
             await soon(lambda: stage.is_recorded("before", "web", "after"))
@@ -52,7 +55,7 @@ def test_a_server_that_stops_answering_costs_no_decision_and_loses_none(server: 
             with server.paused():
                 await stage.place("web")
                 await stage.answers("web")
-                await soon(stage.is_told)
+                await soon(stage.is_told, within=WITHIN)
             await stage.place("after")
             await soon(lambda: stage.is_recorded("before", "web", "after"))
             await soon(stage.is_fine)

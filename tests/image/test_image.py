@@ -92,7 +92,16 @@ def test_it_says_what_it_is() -> None:
     assert [labels[name.lower()] for name in given] == list(given.values())
 
 
-@pytest.mark.parametrize("name", ["SOURCE_DATE_EPOCH", "VERSION", "REVISION", "CREATED"])
+def test_the_wheel_is_built_with_the_tag() -> None:
+    text = FILE.read_text(encoding="utf-8").replace('ARG TAG=""', "ARG TAG=v0.0.2021110101")
+    built = stages(text.replace('ARG REVISION=""', "ARG REVISION=abc"))
+
+    assert built["build"].environment["FLEET_BUILD_TAG"] == "v0.0.2021110101"
+    assert built["build"].environment["FLEET_BUILD_REVISION"] == "abc"
+    assert not [name for name in built["image"].environment if name.startswith("FLEET_BUILD_")]
+
+
+@pytest.mark.parametrize("name", ["SOURCE_DATE_EPOCH", "TAG", "VERSION", "REVISION", "CREATED"])
 def test_what_differs_from_commit_to_commit_comes_after_what_does_not(name: str) -> None:
     """An engine carries out again whatever stands below an argument that has another value."""
     head, declared, below = FILE.read_text(encoding="utf-8").partition(f"ARG {name}=")

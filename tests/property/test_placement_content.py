@@ -16,7 +16,13 @@ from fleet.placement.selection import canonical_json as canonical
 from fleet.placement.selection.candidates import candidate_codec
 from fleet.placement.selection.resolution import SelectedObject
 from fleet.placement.selection.sanitizing import sanitize
-from fleet.placement.snapshots.hashing import are_policies_equal, fingerprint, policy_hash, resources_hash
+from fleet.placement.snapshots.hashing import (
+    are_policies_equal,
+    fingerprint,
+    is_policy_unchanged,
+    policy_hash,
+    resources_hash,
+)
 from fleet.placement.snapshots.snapshot_group import split_objects
 
 KINDS = ("Namespace", "ConfigMap", "Service", "Job", "Deployment", "Widget", "Gear")
@@ -123,11 +129,13 @@ def test_the_order_of_keys_never_matters_to_a_policy(policy: dict[str, Any], luc
     other = shuffled(policy, luck)
     assert policy_hash(policy) == policy_hash(other)
     assert are_policies_equal(policy, other)
+    assert is_policy_unchanged(policy, {**other, "numberOfClusters": 7})
 
 
 @given(POLICIES, POLICIES)
 def test_policies_with_one_hash_ask_for_the_same(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert are_policies_equal(one, other) or policy_hash(one) != policy_hash(other)
+    assert are_policies_equal(one, other) or not is_policy_unchanged(one, other)
 
 
 @given(VALUES)

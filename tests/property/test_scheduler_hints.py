@@ -35,6 +35,7 @@ from fleet.scheduler.events.cluster_hints import ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.requests import RequestCache
+from fleet.scheduler.room_ledger import RoomLedger
 from fleet.snapshot.columns.signals import Eligibility
 from plugins.default_profile import compile_default
 from tests.doubles import carried_out
@@ -76,6 +77,7 @@ class Site:
             self,
             sources_of=lambda _: PROFILE.event_sources,
             eligibility=EligibilityClock(lambda: (RULE.of,), self.clock),
+            room=RoomLedger(self.caches, lambda _: None, book=self.table.book),
             release=lambda *_: None,
             clock=self.clock,
             hints=hints if hinted else None,

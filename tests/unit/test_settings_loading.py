@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fleet.errors import ConfigurationError
 from fleet.settings import Effective, Settings, load_settings
+from fleet.settings.document.substitution import SecretValues
 from fleet.settings.loading import Flag
 from fleet.settings.names import known_settings, render_value
 from fleet.settings.tree import SHARES
@@ -382,21 +383,42 @@ def test_values_of_secrets_stay_as_written_until_they_are_read(tmp_path: Path) -
 
     offline = load_settings(file, {}, ())
     assert (offline.secret_names, offline.settings.extenders[0].url) == (("outside",), "${URL}")
-    loaded = load_settings(file, {}, (), secrets={"URL": "https://budget.example.com"})
+    loaded = load_settings(file, {}, (), secrets=SecretValues({"URL": "https://budget.example.com"}))
     assert loaded.settings.extenders[0].url == "https://budget.example.com"
     assert "budget" not in repr([*loaded.settings.list_document_values()])
-    with pytest.raises(ConfigurationError, match="has no value: no key URL in outside when the process started"):
-        load_settings(file, {}, (), secrets={})
+    (without,) = load_settings(file, {}, (), secrets=SecretValues()).settings.extenders
+    assert without.problem == "${URL} has no value: no key URL in outside"
 
 
-def test_a_secret_that_an_edit_names_needs_a_restart(tmp_path: Path) -> None:
+def test_what_a_profile_takes_from_a_secret_has_to_be_there(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
-    envelope = "apiVersion: scheduling.fleet.dev/v1\nkind: FleetSchedulerConfiguration\n"
-    file.write_text(envelope)
-    before = load_settings(file, {}, ())
     file.write_text(
-        f"{envelope}substitution: {{fromSecret: [outside]}}\n"
-        "extenders: [{name: x, urlPrefix: '${URL}', filterVerb: filter}]\n"
+        "apiVersion: scheduling.fleet.dev/v1\nkind: FleetSchedulerConfiguration\n"
+        "substitution: {fromSecret: [outside]}\nprofiles: [{schedulerName: '${NAME}'}]\n"
     )
-    with pytest.raises(ConfigurationError, match="has no value: no key URL in outside when the process started"):
-        load_settings(file, {}, (), secrets=before.secrets)
+    with pytest.raises(ConfigurationError, match=r"schedulerName: \$\{NAME\} has no value: no key NAME in outside"):
+        load_settings(file, {}, (), secrets=SecretValues())
+
+
+def test_messages_about_values_from_outside_show_the_reference(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text(
+        "apiVersion: scheduling.fleet.dev/v1\nkind: FleetSchedulerConfiguration\n"
+        "substitution: {fromSecret: [outside]}\napi: {qps: '${Q}'}\n"
+    )
+    with pytest.raises(ConfigurationError, match=r"setting api\.qps: '\$\{Q\}' should be a number") as refused:
+        load_settings(file, {}, (), secrets=SecretValues({"Q": "hunter2"}))
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_token_is_read_without_a_block_of_substitutions(tmp_path: Path) -> None:
+    """The example of docs/load.md."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "load.md").read_text(encoding="utf-8")
+    file = tmp_path / "fleet.yaml"
+    file.write_text(page.partition("```yaml\n")[2].partition("```")[0])
+
+    offline = load_settings(file, {}, ())
+    assert offline.secret_names == ("load-metrics",)
+    loaded = load_settings(file, {}, (), secrets=SecretValues({"load-metrics:token": "from-outside"}))
+    (feed,) = loaded.settings.feeds
+    assert feed.source.bearer_token == "from-outside"  # type: ignore[union-attr]

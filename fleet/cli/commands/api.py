@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -33,7 +34,7 @@ from fleet.kube.backoff import JITTER
 from fleet.manager import logs
 from fleet.manager.config_reload import ConfigReload
 from fleet.manager.hub_connection import connect
-from fleet.manager.secret_values import read_secret_values
+from fleet.manager.secret_values import read_first_secrets, read_secrets
 from fleet.manager.watchdog import SHUTDOWN_MARGIN, start_watchdog
 from fleet.recorder.metrics import HistoryMetrics
 from fleet.recorder.recorder import open_history
@@ -64,7 +65,7 @@ def run_api(options: ApiOptions) -> int:
     """Run until SIGTERM or SIGINT."""
     effective = load_settings(options.config, os.environ, options.settings)
     if effective.secret_names:
-        secrets = read_secret_values(effective, kubeconfig=options.kubeconfig, context=options.context)
+        secrets = read_first_secrets(effective, kubeconfig=options.kubeconfig, context=options.context)
         effective = load_settings(options.config, os.environ, options.settings, secrets=secrets)
     build_profiles(effective.settings)
     listening = ListenOptions(
@@ -124,10 +125,11 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
             reload = ConfigReload(
                 options.config,
                 effective,
-                load=lambda: load_settings(options.config, os.environ, options.settings, secrets=effective.secrets),
+                load=lambda secrets: load_settings(options.config, os.environ, options.settings, secrets=secrets),
                 apply=lambda edited: reload_app(app, edited),
                 registry=live.registry,
                 clock=clock,
+                read_secrets=partial(read_secrets, transport),
             )
             app.state.shared.backend.notices["configuration"] = lambda: reload.problem
             watching.append(tasks.create_task(reload.run(), name="watching the configuration"))

@@ -16,6 +16,7 @@ from typing import Final
 
 from fleet.errors import ConfigurationError
 from fleet.settings import Effective, load_settings
+from fleet.settings.document.substitution import SecretValues
 from fleet.settings.loading import Flag
 from fleet.similarity import did_you_mean
 
@@ -77,7 +78,7 @@ def _run(
             controllers=controllers,
             config=options.config,
             effective=effective,
-            load=lambda: _load(options, environ, effective.secrets),
+            load=lambda secrets: _load(options, environ, secrets),
         )
     )
 
@@ -121,15 +122,15 @@ def _load_effective(
 
 
 def _load(
-    options: ControllerCommandOptions, environ: Mapping[str, str], secrets: Mapping[str, str] | None = None
+    options: ControllerCommandOptions, environ: Mapping[str, str], secrets: SecretValues | None = None
 ) -> Effective:
     return load_settings(options.config, environ, options.settings, flags=_collect_flags(options), secrets=secrets)
 
 
-def _read_secrets(options: ControllerCommandOptions, effective: Effective) -> Mapping[str, str]:
-    from fleet.manager.secret_values import read_secret_values
+def _read_secrets(options: ControllerCommandOptions, effective: Effective) -> SecretValues:
+    from fleet.manager.secret_values import read_first_secrets
 
-    return read_secret_values(effective, kubeconfig=options.kubeconfig, context=options.context)
+    return read_first_secrets(effective, kubeconfig=options.kubeconfig, context=options.context)
 
 
 def _collect_flags(options: ControllerCommandOptions) -> Iterator[Flag]:

@@ -10,6 +10,7 @@ from fleet.cli.input.documents import ParsedDocument
 from fleet.cli.input.object_merge import FIELD_MANAGER
 from fleet.cli.input.objects import InputObject, Layer, ObjectId, read_layers, read_spec
 from fleet.cli.input.problems import Findings
+from fleet.cli.input.room import build_table, find_booked
 from fleet.cli.input.simulation import Moment
 from fleet.cli.input.simulation_inputs import (
     PLACEMENT_KINDS,
@@ -27,7 +28,6 @@ from fleet.placement.snapshots.hashing import are_policies_equal
 from fleet.scheduler.profiles import CompiledProfiles
 from fleet.similarity import did_you_mean
 from fleet.snapshot.frame import Frame
-from fleet.snapshot.table import Table
 
 CHANGED_KINDS: Final = (MEMBER_CLUSTERS.kind, *PLACEMENT_KINDS)
 """Kinds that people write; the others are written by controllers."""
@@ -175,9 +175,11 @@ def build_changed_placements(
     inputs: DiffInputs, profiles: CompiledProfiles, moment: Moment
 ) -> Iterator[ChangedPlacement]:
     """By namespace and name. Without a change of clusters, both decisions are about one frame."""
-    frame_before = Table(inputs.before.clusters).freeze()
-    has_same_fleet = inputs.before.clusters == inputs.after.clusters
-    frame_after = frame_before if has_same_fleet else Table(inputs.after.clusters).freeze()
+    frame_before = build_table(inputs.before).freeze()
+    has_same_fleet = inputs.before.clusters == inputs.after.clusters and (
+        find_booked(inputs.before) == find_booked(inputs.after)
+    )
+    frame_after = frame_before if has_same_fleet else build_table(inputs.after).freeze()
     before = {(item.kind, item.request.key): item for item in inputs.before.placements}
     after = {(item.kind, item.request.key): item for item in inputs.after.placements}
     changes = {(item.kind, item.key): item.change for item in inputs.objects}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from fleet.cli.input.room import book_decision, build_table
 from fleet.cli.input.simulation_inputs import PlacementInputs, SimulationInputs
 from fleet.errors import InputError, TimestampError
 from fleet.explain.answer.answer import Answer, build_answer
@@ -15,11 +16,13 @@ from fleet.external.extender_client import ExtenderClient
 from fleet.external.feed_sources import read_clusters
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.runtime.reserve_permit import newly_chosen
+from fleet.informers.recent_placements import PlacedLoad, count_by_load, list_placed, select_new
 from fleet.model.timestamps import parse_timestamp
 from fleet.scheduler.profiles import CompiledProfiles
 from fleet.settings.document.extenders import ExtenderDocument
 from fleet.settings.document.feeds import FeedDocument
-from fleet.snapshot.table import Table
+from fleet.snapshot.sidedata import RECENT_PLACEMENTS, FeedSample
 
 WALL_CLOCK: Final = "now"
 
@@ -94,28 +97,42 @@ def simulate(
     feeds: Iterable[FeedDocument] = (),
     extenders: Iterable[ExtenderDocument] = (),
 ) -> Simulation:
-    """Of the feeds, those count whose numbers are in the document. Nothing outside of the files is read, but for the
-    answers of these extenders."""
+    """One placement after the other: what one gets is not there for the next. Of the feeds, those count whose numbers
+    are in the document. Nothing outside of the files is read, but for the answers of these extenders."""
     client = ExtenderClient(extenders)
-    table = Table(inputs.clusters)
+    table = build_table(inputs)
+    samples: dict[str, FeedSample] = {}
     for feed in feeds:
         if isinstance(feed.source, Mapping):
             columns = read_clusters(feed.source)
             times = {name: moment.nanoseconds for values in columns.values() for name in values}
             table.feed(feed.name, columns, sampled_at=times)
-    frame = table.freeze()
+            samples[feed.name] = FeedSample(columns, moment.nanoseconds)
+    loads = profiles.list_loads()
+    placed = [each for placement in inputs.placements for each in list_placed(placement.bindings, _cpu_of(placement))]
     results = []
     for placement in inputs.placements:
+        if loads:
+            table.feed(RECENT_PLACEMENTS, count_by_load(loads, placed, samples, table.get), sampled_at={})
         inp = DecisionInput(
-            frame=frame,
+            frame=table.freeze(),
             request=placement.request,
             bindings=placement.bindings,
             profile=profiles.choose(placement.request.scheduler_name),
             now=moment.nanoseconds,
             previous=placement.snapshot.status,
         )
-        results.append(SimulatedDecision(placement, *_decide(inp, client)))
-    return Simulation(moment, tuple(frame.names.ordered), tuple(results))
+        decided = SimulatedDecision(placement, *_decide(inp, client))
+        book_decision(table, placement, decided.decision)
+        chosen = (target.cluster for target in newly_chosen(decided.decision))
+        new = select_new(chosen, placement.bindings)
+        placed += [PlacedLoad(cluster, moment.nanoseconds, _cpu_of(placement)) for cluster in new]
+        results.append(decided)
+    return Simulation(moment, tuple(table.freeze().names.ordered), tuple(results))
+
+
+def _cpu_of(placement: PlacementInputs) -> int | None:
+    return placement.request.requests.get("cpu")
 
 
 def _decide(inp: DecisionInput, extenders: ExtenderClient) -> tuple[DecisionInput, Decision]:

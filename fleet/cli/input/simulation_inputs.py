@@ -23,6 +23,7 @@ from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter
 from fleet.placement.snapshots.hashing import are_policies_equal
 from fleet.placement.snapshots.proposal import propose_snapshot
 from fleet.scheduler.profiles import CompiledProfiles, describe_choice
+from fleet.scheduler.room_ledger import Applied, read_applied
 
 CLUSTER_PLACEMENT: Final = "ClusterResourcePlacement"
 NAMESPACED_PLACEMENT: Final = "ResourcePlacement"
@@ -42,6 +43,8 @@ class PlacementInputs:
     request: PlacementRequest
     snapshot: PolicySnapshot
     bindings: tuple[Binding, ...]
+    applied: tuple[Applied, ...]
+    """Of each binding, whether its cluster has got it."""
     from_placement: bool
     """Whether the policy is the placement's own, because the files contain no latest policy snapshot."""
 
@@ -153,17 +156,16 @@ def _build_placement(
     for snapshot in latest[1:]:
         message = f"{latest[0]} is also marked as the latest policy of placement {name}; only one can be"
         snapshot.report(findings, ("metadata", "labels", IS_LATEST_SNAPSHOT), message)
-    views = tuple(binding.view for binding in bindings if isinstance(binding.view, Binding))
     if latest and (placement is None or placement.layer <= latest[0].layer):
-        return _from_snapshot(latest[0], placement, views, findings)
+        return _from_snapshot(latest[0], placement, bindings, findings)
     if placement is not None:
-        return _from_placement(placement, snapshots, views, findings, resource_filter)
+        return _from_placement(placement, snapshots, bindings, findings, resource_filter)
     findings.note(f"placement {name}: neither the placement nor its latest policy snapshot is in the files")
     return None
 
 
 def _from_snapshot(
-    latest: InputObject, placement: InputObject | None, bindings: tuple[Binding, ...], findings: Findings
+    latest: InputObject, placement: InputObject | None, bindings: Sequence[InputObject], findings: Findings
 ) -> PlacementInputs:
     uid = placement.metadata.uid if placement else _owner_uid(latest)
     name = placement.metadata.annotation(SCHEDULER_NAME) if placement else None
@@ -179,7 +181,7 @@ def _from_snapshot(
 def _from_placement(
     placement: InputObject,
     snapshots: Sequence[InputObject],
-    bindings: tuple[Binding, ...],
+    bindings: Sequence[InputObject],
     findings: Findings,
     resource_filter: ResourceFilter,
 ) -> PlacementInputs:
@@ -197,17 +199,25 @@ def _from_placement(
         scheduler_name=name,
         placement_annotations=placement.metadata.annotations or {},
     ).add_problems(selectors)
-    _note_lost_policies(request, bindings, {snapshot.name for snapshot in snapshots}, findings)
+    _note_lost_policies(request, _list_bindings(bindings), {snapshot.name for snapshot in snapshots}, findings)
     return _build_inputs(request, made, bindings, from_placement=True)
 
 
 def _build_inputs(
-    request: PlacementRequest, snapshot: PolicySnapshot, bindings: tuple[Binding, ...], *, from_placement: bool
+    request: PlacementRequest, snapshot: PolicySnapshot, bindings: Sequence[InputObject], *, from_placement: bool
 ) -> PlacementInputs:
-    kind = NAMESPACED_PLACEMENT if request.namespace else CLUSTER_PLACEMENT
     return PlacementInputs(
-        kind=kind, request=request, snapshot=snapshot, bindings=bindings, from_placement=from_placement
+        kind=NAMESPACED_PLACEMENT if request.namespace else CLUSTER_PLACEMENT,
+        request=request,
+        snapshot=snapshot,
+        bindings=_list_bindings(bindings),
+        applied=tuple(read_applied(msgspec.json.encode(binding.parsed.content)) for binding in bindings),
+        from_placement=from_placement,
     )
+
+
+def _list_bindings(bindings: Sequence[InputObject]) -> tuple[Binding, ...]:
+    return tuple(binding.view for binding in bindings if isinstance(binding.view, Binding))
 
 
 def _view(snapshot: InputObject) -> PolicySnapshot:

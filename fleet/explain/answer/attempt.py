@@ -44,6 +44,7 @@ from fleet.framework.context import (
     MISSING_PREVIOUS_STATE,
     MISSING_TOPOLOGY_KEY,
     NAMESPACE_UNCONFIRMED,
+    RESOURCE_UNKNOWN,
     SURPLUS_BINDING,
     UNKNOWN_BINDING_STATE,
     UNREADABLE_PROPERTY,
@@ -56,7 +57,7 @@ from fleet.framework.state import CycleState
 from fleet.framework.status import Code, message_of
 from fleet.model.timestamps import format_timestamp
 
-_ABOUT_POLICY: Final = frozenset({MISSING_TOPOLOGY_KEY, NAMESPACE_UNCONFIRMED, UNREADABLE_PROPERTY})
+_ABOUT_POLICY: Final = frozenset({MISSING_TOPOLOGY_KEY, NAMESPACE_UNCONFIRMED, RESOURCE_UNKNOWN, UNREADABLE_PROPERTY})
 _ABOUT_BINDINGS: Final = frozenset({MISSING_PREVIOUS_STATE, SURPLUS_BINDING, UNKNOWN_BINDING_STATE})
 
 

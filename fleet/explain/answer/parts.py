@@ -102,6 +102,8 @@ class PluginScore(AnswerPart, frozen=True):
     weight: int | None
     """None where scores are compared one after the other and not added up."""
     final: int
+    remark: str = ""
+    """The numbers behind it, where the plugin gives them."""
 
 
 class FilterVerdict(AnswerPart, frozen=True, kw_only=True):

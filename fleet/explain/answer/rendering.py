@@ -423,6 +423,7 @@ def _render_row(row: ClusterRow, answer: Answer, page: Page) -> Iterator[str]:
         score = f"   topology {row.key[0]}, affinity {row.key[1]}, bound {row.key[2]}" if row.key else score
         lines.append(f"rank {row.rank}{step}{score}{'   tie' if row.tie else ''}")
     lines += [row.short] if row.short else []
+    lines += [f"{score.plugin} scores {score.final}: {score.remark}" for score in row.scores if score.remark]
     lines += [
         f"given up at {format_moment(past.at)}: {past.because}" for past in answer.given_up if past.cluster == row.name
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Final
 
@@ -263,9 +263,22 @@ class Rows:
                 int(column.normalized[at]),
                 column.weight if self._weighted else None,
                 int(column.final[at]),
+                self._explain_score(column.plugin, row),
             )
             for column in table.scores.columns
         )
+
+    def _explain_score(self, plugin: str, row: int) -> str:
+        explain = self._score_explainers.get(plugin)
+        if explain is None:
+            return ""
+        remark: str = explain(self._decision.request, self._frame, row, self._decision.now)
+        return str(self._redaction.redact_value(remark))
+
+    @cached_property
+    def _score_explainers(self) -> dict[str, Callable[..., str]]:
+        plugins = {entry.name: entry.plugin for entry in self._inp.profile.scores}
+        return {name: plugin.explain_score for name, plugin in plugins.items() if hasattr(plugin, "explain_score")}
 
     def _find_places(self, table: Round) -> RowOrder:
         known = self._known_places.get(id(table))

@@ -12,6 +12,7 @@ from fleet.framework.context import (
     MISSING_PREVIOUS_STATE,
     MISSING_TOPOLOGY_KEY,
     NAMESPACE_UNCONFIRMED,
+    RESOURCE_UNKNOWN,
     SURPLUS_BINDING,
     UNKNOWN_BINDING_STATE,
     UNREADABLE_PROPERTY,
@@ -36,6 +37,7 @@ _OUTCOMES: Final[Mapping[str, str]] = {
 _WARNINGS: Final[Mapping[str, str]] = {
     UNREADABLE_PROPERTY: "{subject} is not a quantity, so it counts as missing, on {clusters}",
     NAMESPACE_UNCONFIRMED: "namespace {subject} could not be confirmed on {clusters}",
+    RESOURCE_UNKNOWN: "{subject} is requested and not reported, so it counts as enough, on {clusters}",
     MISSING_TOPOLOGY_KEY: "no label {subject}, so spreading ignores them: {clusters}",
     SURPLUS_BINDING: "{subject} is a second binding for its cluster",
     UNKNOWN_BINDING_STATE: "{subject} is in an unknown state and left alone",

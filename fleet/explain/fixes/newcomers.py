@@ -32,7 +32,9 @@ def propose_newcomers(decision: Decision, profile: CompiledProfile, *, need: int
 
 
 def _add(name: str, traits: ClusterTraits) -> AddCluster:
-    return AddCluster(name=name, labels=dict(traits.labels), properties=dict(traits.properties))
+    return AddCluster(
+        name=name, labels=dict(traits.labels), properties=dict(traits.properties), capacity=dict(traits.capacity)
+    )
 
 
 def _list_ways(plugin: Any, decision: Decision) -> list[ClusterTraits]:
@@ -48,12 +50,14 @@ def _merge(chosen: Sequence[ClusterTraits]) -> ClusterTraits | None:
     """None where two plugins need different values."""
     labels: dict[str, str] = {}
     properties: dict[str, str] = {}
+    capacity: dict[str, str] = {}
     for traits in chosen:
         if not (_agrees(labels, traits.labels) and _agrees(properties, traits.properties)):
             return None
         labels |= traits.labels
         properties |= traits.properties
-    return ClusterTraits(labels, properties)
+        capacity |= traits.capacity
+    return ClusterTraits(labels, properties, capacity)
 
 
 def _agrees(known: Mapping[str, str], other: Mapping[str, str]) -> bool:

@@ -14,7 +14,14 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from fleet.model.keys import NUMBER_OF_CLUSTERS, PARENT_PLACEMENT, PLACEMENT_GENERATION, PREFIX, PREVIOUS_BINDING_STATE
+from fleet.model.keys import (
+    NUMBER_OF_CLUSTERS,
+    PARENT_PLACEMENT,
+    PLACEMENT_GENERATION,
+    PREFIX,
+    PREVIOUS_BINDING_STATE,
+    REQUESTS,
+)
 from fleet.model.labels import is_label_value, is_subdomain
 from fleet.model.views import (
     Binding,
@@ -32,7 +39,7 @@ Json = Mapping[str, Any]
 T = TypeVar("T")
 
 NOT_EXPORTED: Final = "not-exported"
-_ANNOTATIONS: Final = frozenset({NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION, PREVIOUS_BINDING_STATE})
+_ANNOTATIONS: Final = frozenset({NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION, PREVIOUS_BINDING_STATE, REQUESTS})
 _COUNTED: Final = re.compile(r"-\d+(-snapshot)?")
 _SELECTED: Final = {"group": "", "version": "v1", "kind": "Namespace", "name": NOT_EXPORTED}
 _SELECTED_WITHIN: Final = {**_SELECTED, "kind": "ConfigMap"}

@@ -22,7 +22,7 @@ from fleet.framework.cycle.decision import Decision
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.model.decoding import decode
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot, PolicySnapshotStatus
-from fleet.snapshot.recorded_feeds import restore_feeds
+from fleet.snapshot.recorded_sidedata import restore_sidedata
 from fleet.snapshot.table import Table
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class StoredInputs(Protocol):
         """The answers of extenders; empty if none was asked."""
 
     @property
-    def feeds(self) -> bytes:
-        """The numbers of feeds; empty if no plugin reads them."""
+    def sidedata(self) -> bytes:
+        """The numbers of feeds and ledgers; empty if no plugin reads them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class InMemoryInputs:
     now: int
     cursor: int = 0
     results: bytes = b""
-    feeds: bytes = b""
+    sidedata: bytes = b""
     nominated: tuple[str, ...] = ()
     set_aside: tuple[str, ...] = ()
 
@@ -158,7 +158,7 @@ def load_recorded_scenario(recorded: StoredInputs, profile: CompiledProfile) -> 
     snapshot = decode(recorded.request, PolicySnapshot).view
     previous = decode(recorded.previous, PolicySnapshotStatus).view if recorded.previous else snapshot.status
     table = Table(decode(cluster, MemberCluster).view for cluster in recorded.clusters)
-    restore_feeds(table, recorded.feeds)
+    restore_sidedata(table, recorded.sidedata)
     return Scenario.build(
         clusters=table.freeze(),
         snapshot=snapshot,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import msgspec
 
 from fleet.checkpoint import check
 from fleet.errors import InputError
 from fleet.explain.facts.redaction import Redaction
 from fleet.explain.whatif.edits import (
+    AddCapacity,
     AddCluster,
     AddTaint,
     Edit,
@@ -17,16 +21,28 @@ from fleet.explain.whatif.edits import (
     SetProperty,
     SetReady,
 )
+from fleet.framework.policy.resource_requests import find_request_problems, format_amount, read_amount
 from fleet.model.keys import HEALTHY, JOINED, MEMBER_AGENT
 from fleet.model.labels import is_label_value, is_qualified_name, is_subdomain
 from fleet.model.quantity import quantity_or_none
 from fleet.model.timestamps import format_timestamp
-from fleet.model.views import AgentStatus, Condition, MemberCluster, MemberClusterSpec, Metadata, PropertyValue, Taint
+from fleet.model.views import (
+    AgentStatus,
+    Condition,
+    MemberCluster,
+    MemberClusterSpec,
+    Metadata,
+    PropertyValue,
+    QuantityText,
+    ResourceUsage,
+    Taint,
+)
 from fleet.snapshot.table import Table
 
 LONG_AGO = 0
 """1970: before any cluster was healthy."""
 _TAINT_EFFECT = "NoSchedule"
+_USAGE: Final = ("capacity", "allocatable", "available")
 
 
 def apply_to_fleet(table: Table, edit: Edit, *, now: int, place: str, redaction: Redaction) -> None:
@@ -37,7 +53,7 @@ def apply_to_fleet(table: Table, edit: Edit, *, now: int, place: str, redaction:
             table.remove(edit.cluster)
         case AddCluster():
             _add_cluster(table, edit, now, place, redaction)
-        case LabelCluster() | AddTaint() | RemoveTaint() | SetReady() | SetProperty():
+        case LabelCluster() | AddTaint() | RemoveTaint() | SetReady() | SetProperty() | AddCapacity():
             before = _find_cluster(table, edit.cluster, f"{place}.cluster", redaction)
             table.put(_apply_to_cluster(before, edit, now=now, place=place))
         case _:
@@ -91,6 +107,10 @@ def _describe_further(cluster: MemberCluster, edit: AddCluster, *, now: int, pla
         cluster = msgspec.structs.replace(
             cluster, status=msgspec.structs.replace(cluster.status, properties=properties)
         )
+    for resource, quantity in edit.capacity.items():
+        check()
+        more = AddCapacity(cluster=name, resource=resource, value=quantity)
+        cluster = _add_capacity(_without_resource(cluster, resource), more, f"{place}.capacity")
     for taint in edit.taints:
         check()
         added_taint = AddTaint(cluster=name, key=taint.key, value=taint.value, effect=taint.effect)
@@ -100,7 +120,7 @@ def _describe_further(cluster: MemberCluster, edit: AddCluster, *, now: int, pla
 
 def _apply_to_cluster(
     cluster: MemberCluster,
-    edit: LabelCluster | AddTaint | RemoveTaint | SetReady | SetProperty,
+    edit: LabelCluster | AddTaint | RemoveTaint | SetReady | SetProperty | AddCapacity,
     *,
     now: int,
     place: str,
@@ -116,6 +136,8 @@ def _apply_to_cluster(
             return _make_ready(cluster, now) if edit.value else _make_unready(cluster)
         case SetProperty():
             return _set_property(cluster, edit, now=now, place=place)
+        case AddCapacity():
+            return _add_capacity(cluster, edit, place)
 
 
 def _set_label(cluster: MemberCluster, edit: LabelCluster, place: str) -> MemberCluster:
@@ -211,6 +233,35 @@ def _set_property(cluster: MemberCluster, edit: SetProperty, *, now: int, place:
     values = {**(cluster.status.properties or {}), edit.property: PropertyValue(edit.value, format_timestamp(now))}
     status = msgspec.structs.replace(cluster.status, properties=values)
     return msgspec.structs.replace(cluster, status=status)
+
+
+def _add_capacity(cluster: MemberCluster, edit: AddCapacity, place: str) -> MemberCluster:
+    for _, message in find_request_problems({edit.resource: edit.value}):
+        raise InputError(message, field=f"{place}.value", value=edit.value)
+    usage = cluster.status.resource_usage or ResourceUsage()
+    more = read_amount(edit.resource, edit.value)
+    grown = {kind: _add_amount(getattr(usage, kind) or {}, edit.resource, more) for kind in _USAGE}
+    return _replace_usage(cluster, msgspec.structs.replace(usage, **grown))
+
+
+def _without_resource(cluster: MemberCluster, resource: str) -> MemberCluster:
+    usage = cluster.status.resource_usage or ResourceUsage()
+    left = {
+        kind: {name: quantity for name, quantity in (getattr(usage, kind) or {}).items() if name != resource}
+        for kind in _USAGE
+    }
+    return _replace_usage(cluster, msgspec.structs.replace(usage, **left))
+
+
+def _add_amount(quantities: Mapping[str, QuantityText], resource: str, more: int) -> dict[str, QuantityText]:
+    """What is not reported, or cannot be read, counts as 0."""
+    quantity = quantities.get(resource, 0)
+    known = 0 if quantity_or_none(quantity) is None else read_amount(resource, quantity)
+    return {**quantities, resource: format_amount(resource, known + more)}
+
+
+def _replace_usage(cluster: MemberCluster, usage: ResourceUsage) -> MemberCluster:
+    return msgspec.structs.replace(cluster, status=msgspec.structs.replace(cluster.status, resource_usage=usage))
 
 
 def _check_quantity(text: str, place: str) -> None:

@@ -66,6 +66,14 @@ class RelaxSpread(BaseEdit, frozen=True, tag="relaxSpread"):
     when_unsatisfiable: Literal["ScheduleAnyway"] | None = None
 
 
+class SetRequest(BaseEdit, frozen=True, tag="setRequest"):
+    """What one cluster's copy needs of a resource."""
+
+    resource: str
+    value: str | None
+    """None takes the request away."""
+
+
 class Patch(BaseEdit, frozen=True, tag="patch"):
     """A JSON merge patch of the policy."""
 
@@ -111,6 +119,14 @@ class SetProperty(BaseEdit, frozen=True, tag="setProperty"):
     value: str
 
 
+class AddCapacity(BaseEdit, frozen=True, tag="addCapacity"):
+    """The cluster has so much more of a resource, and all of that is free."""
+
+    cluster: str
+    resource: str
+    value: str
+
+
 class NewTaint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
     key: str
     value: str = ""
@@ -118,13 +134,15 @@ class NewTaint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
 
 
 class AddCluster(BaseEdit, frozen=True, tag="addCluster"):
-    """A cluster that may take work; or like another one, with these labels, properties and taints in addition."""
+    """A cluster that may take work; or like another one, with these labels, properties and taints in addition, and
+    with this much of each resource, all of it free."""
 
     name: str
     like: str = ""
     labels: dict[str, str] = {}
     properties: dict[str, str] = {}
     taints: tuple[NewTaint, ...] = ()
+    capacity: dict[str, str] = {}
 
 
 class RemoveCluster(BaseEdit, frozen=True, tag="removeCluster"):
@@ -140,8 +158,8 @@ class Evict(BaseEdit, frozen=True, tag="evict"):
     placement: str = ""
 
 
-PlacementEdit = Tolerate | SetCount | RelaxAffinity | RelaxSpread | Patch
-FleetEdit = LabelCluster | AddTaint | RemoveTaint | SetReady | SetProperty | AddCluster | RemoveCluster
+PlacementEdit = Tolerate | SetCount | RelaxAffinity | RelaxSpread | SetRequest | Patch
+FleetEdit = LabelCluster | AddTaint | RemoveTaint | SetReady | SetProperty | AddCapacity | AddCluster | RemoveCluster
 Edit = PlacementEdit | FleetEdit | Evict
 
 _KINDS: Final[tuple[type[BaseEdit], ...]] = (
@@ -149,12 +167,14 @@ _KINDS: Final[tuple[type[BaseEdit], ...]] = (
     SetCount,
     RelaxAffinity,
     RelaxSpread,
+    SetRequest,
     Patch,
     LabelCluster,
     AddTaint,
     RemoveTaint,
     SetReady,
     SetProperty,
+    AddCapacity,
     AddCluster,
     RemoveCluster,
     Evict,
@@ -165,12 +185,14 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "setCount": "setCount value=4",
     "relaxAffinity": "relaxAffinity term=0 expression='tier In [gold, silver]'",
     "relaxSpread": "relaxSpread key=region maxSkew=2",
+    "setRequest": "setRequest resource=cpu value=500m",
     "patch": '{"op": "patch", "patch": {"numberOfClusters": 4}}',
     "labelCluster": "labelCluster cluster=ams-1 key=env value=prod",
     "addTaint": "addTaint cluster=ams-1 key=down effect=NoSchedule",
     "removeTaint": "removeTaint cluster=ams-1 key=down",
     "setReady": "setReady cluster=ams-1 value=false",
     "setProperty": "setProperty cluster=ams-1 property=kubernetes-fleet.io/node-count value=12",
+    "addCapacity": "addCapacity cluster=ams-1 resource=cpu value=4",
     "addCluster": "addCluster name=ams-9 like=ams-1",
     "removeCluster": "removeCluster cluster=ams-1",
     "evict": "evict cluster=ams-1",
@@ -181,18 +203,19 @@ MEANINGS: Final[Mapping[str, str]] = {
     "setCount": "the number of clusters of a PickN policy",
     "relaxAffinity": "a required term, counted from 0, without one expression",
     "relaxSpread": "a wider skew, or only a preference (`whenUnsatisfiable=ScheduleAnyway`)",
+    "setRequest": "what one cluster's copy needs of a resource; `null`, in JSON, takes the request away",
     "patch": "a JSON merge patch of the policy",
     "labelCluster": "a label of a cluster; `null`, in JSON, takes it away",
     "addTaint": "a taint of a cluster",
     "removeTaint": "without value or effect: with any",
     "setReady": "its agent is healthy, or has long been unhealthy",
     "setProperty": "a property, which is a quantity",
+    "addCapacity": "more of a resource on a cluster, all of it free",
     "addCluster": "a cluster that may take work, or one like another; as words, taints are `key=value:effect`",
     "removeCluster": "the cluster leaves the fleet",
     "evict": "the placement's binding there is gone; `placement` is another one, for the impact",
 }
 NOT_YET: Final = (
-    "setRequest",
     "setMinTargets",
     "setPriority",
     "clearGate",
@@ -202,13 +225,12 @@ NOT_YET: Final = (
     "setPluginArgs",
     "useConfig",
     "approve",
-    "addCapacity",
     "setFeed",
 )
 """Of things that no policy, cluster or profile has today."""
 
 _AT: Final = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
-_PLACEMENT_KINDS: Final = (Tolerate, SetCount, RelaxAffinity, RelaxSpread, Patch)
+_PLACEMENT_KINDS: Final = (Tolerate, SetCount, RelaxAffinity, RelaxSpread, SetRequest, Patch)
 
 
 def scope_of(edit: Edit) -> Scope:
@@ -292,6 +314,10 @@ def describe(edit: Edit) -> str:
             wider = [] if edit.max_skew is None else [f"max skew of {edit.key} {edit.max_skew}"]
             preferred = [] if edit.when_unsatisfiable is None else [f"spread over {edit.key} {edit.when_unsatisfiable}"]
             return ", ".join([*wider, *preferred])
+        case SetRequest(value=None):
+            return f"no request of {edit.resource}"
+        case SetRequest():
+            return f"request {edit.resource} {edit.value}"
         case Patch():
             return f"policy {msgspec.json.encode(edit.patch).decode()}"
         case LabelCluster(value=None):
@@ -306,6 +332,8 @@ def describe(edit: Edit) -> str:
             return f"{edit.cluster}: bring its agent back" if edit.value else f"{edit.cluster}: not ready"
         case SetProperty():
             return f"{edit.cluster}: {edit.property} {edit.value}"
+        case AddCapacity():
+            return f"{edit.cluster}: {edit.value} more {edit.resource}"
         case AddCluster():
             return _describe_new_cluster(edit)
         case RemoveCluster():
@@ -317,6 +345,7 @@ def describe(edit: Edit) -> str:
 def _describe_new_cluster(edit: AddCluster) -> str:
     has = [f"{key}={value}" for key, value in edit.labels.items()]
     has += [f"{name} {value}" for name, value in edit.properties.items()]
+    has += [f"{quantity} {resource} free" for resource, quantity in edit.capacity.items()]
     has += [f"taint {taint.key}{_format_value(taint.value)}:{taint.effect}" for taint in edit.taints]
     listed = f" with {', '.join(has)}" if has else ""
     return f"new cluster {edit.name} like {edit.like}{listed}" if edit.like else f"one more eligible cluster{listed}"

@@ -14,11 +14,12 @@ from fleet.checkpoint import check
 from fleet.errors import InputError
 from fleet.explain.facts.redaction import Hidden, Redaction
 from fleet.explain.whatif.cluster_edits import apply_to_fleet
-from fleet.explain.whatif.edits import Edit, Evict, scope_of
+from fleet.explain.whatif.edits import Edit, Evict, SetRequest, scope_of
 from fleet.explain.whatif.policy_edits import apply_to_policy
 from fleet.framework.context import NO_QUERY_RESULTS
 from fleet.framework.cycle.cycle import NEVER_PUBLISHED, DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.policy.resource_requests import find_request_problems, read_requests
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.types import ExternalResult
@@ -83,6 +84,8 @@ class Scenario:
             if isinstance(edit, Evict):
                 if edit.placement in ("", self.question.request.key):
                     scenario = scenario._remove_binding(edit, place)
+            elif isinstance(edit, SetRequest):
+                scenario = scenario._set_request(edit, place)
             elif scope_of(edit) == "placement":
                 scenario = scenario._edit_policy(edit, place)
             else:
@@ -105,6 +108,14 @@ class Scenario:
         is_new = after.metadata.name != self.snapshot.metadata.name
         previous = NEVER_PUBLISHED if is_new else self.question.previous
         return Scenario(replace(self.question, request=request, previous=previous), after)
+
+    def _set_request(self, edit: SetRequest, place: str) -> Scenario:
+        for _, message in find_request_problems({edit.resource: "0" if edit.value is None else edit.value}):
+            raise InputError(message, field=f"{place}.value", value=edit.value)
+        requests = {name: amount for name, amount in self.question.request.requests.items() if name != edit.resource}
+        if edit.value is not None:
+            requests |= read_requests({edit.resource: edit.value})
+        return replace(self, question=replace(self.question, request=replace(self.question.request, requests=requests)))
 
     def _remove_binding(self, edit: Evict, place: str) -> Scenario:
         kept = [binding for binding in self.question.bindings if not _matches(binding, edit, self.question.request)]

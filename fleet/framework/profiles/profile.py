@@ -160,7 +160,8 @@ class CompiledProfile:
     @property
     def late_judges(self) -> tuple[BoundHook, ...]:
         """The plugins that may reject what was decided."""
-        return (*self.hooks["reserve"], *self.hooks["permit"], *self.hooks["preBind"])
+        reserving = (entry for entry in self.hooks["reserve"] if _trait(entry.plugin, "RESERVE_REJECTS"))
+        return (*reserving, *self.hooks["permit"], *self.hooks["preBind"])
 
     def find_plugins(self, method: str) -> tuple[tuple[str, Any], ...]:
         """Those that have an optional method, in the order of `_list_plugins`."""

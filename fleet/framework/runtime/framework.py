@@ -23,6 +23,8 @@ from fleet.framework.handle import (
     NO_HUB,
     NO_WATCHES,
     EmptyWaitingRoom,
+    RoomKeeper,
+    UnlimitedRoom,
     WaitingPlacement,
     WaitingRoom,
     WatchHub,
@@ -57,6 +59,7 @@ class FrameworkOptions:
     waiting: WaitingRoom = field(default_factory=EmptyWaitingRoom)
     approval_facts: Callable[[str], ApprovalFacts] = lambda _: ApprovalFacts()
     """By the key of a placement."""
+    room: RoomKeeper = field(default_factory=UnlimitedRoom)
     new_lock: Callable[[], Lock] | None = None
     """For cycle states that effect hooks share; without one, states are for a single thread."""
     call_hook: HookCaller = call_inline
@@ -263,6 +266,14 @@ class Framework:
         _must_not_be_deciding("approvals")
         return self._options.approval_facts(placement)
 
+    def reserve_room(self, cluster: str, placement: str, requests: Mapping[str, int]) -> None:
+        _must_not_be_deciding("room")
+        self._options.room.reserve_room(cluster, placement, requests)
+
+    def release_room(self, cluster: str, placement: str) -> None:
+        _must_not_be_deciding("room")
+        self._options.room.release_room(cluster, placement)
+
 
 def build_frameworks(
     registry: Registry, profiles: Sequence[Profile], *options: FrameworkOption, start: FrameworkOptions | None = None
@@ -342,6 +353,10 @@ def with_waiting_room(room: WaitingRoom) -> FrameworkOption:
 
 def with_approval_facts(find: Callable[[str], ApprovalFacts]) -> FrameworkOption:
     return lambda options: replace(options, approval_facts=find)
+
+
+def with_room(room: RoomKeeper) -> FrameworkOption:
+    return lambda options: replace(options, room=room)
 
 
 def with_locks(new_lock: Callable[[], Lock]) -> FrameworkOption:

@@ -12,9 +12,10 @@ decides is checked only against a per-cluster reference, if its author passes on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from inspect import iscoroutine
 from typing import Any, Final
 
 from fleet.errors import PluginError
@@ -207,7 +208,9 @@ class _Examiner:
         for cluster in list(observed.verdicts)[:3]:
             target = Target(cluster, frame.row_of(cluster) or 0, None, None)
             try:
-                reserve(ctx, state, case.request, target)
+                answer = reserve(ctx, state, case.request, target)
+                if iscoroutine(answer):
+                    _run_until_it_waits(answer)
             except Exception:  # there is no hub here: what counts is the state that the plugin keeps
                 continue
 
@@ -260,6 +263,13 @@ def _record_explained_rows(plugin: Any) -> list[int]:
 
 
 # --- reporting --------------------------------------------------------------------------------------------------------
+
+
+def _run_until_it_waits(answer: Coroutine[Any, Any, object]) -> None:
+    """What it waits for is not here."""
+    with suppress(StopIteration):
+        answer.send(None)
+    answer.close()
 
 
 def _failure(error: PluginError) -> ConformanceFinding:

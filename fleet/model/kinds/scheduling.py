@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fleet.model.kinds.markers import Bool, Int32, Int64, Timestamp, ValidationRule, list_map
+from fleet.model.kinds.markers import Bool, Int32, Int64, Quantities, Timestamp, ValidationRule, list_map
 from fleet.model.kinds.meta import Conditions, Document, LabelSelector, Model
 
 LARGEST_PRIORITY = 1_000_000_000
@@ -94,6 +94,10 @@ class PlacementOptionsSpec(Model):
         Field(max_length=8, description="Chosen clusters that need approval."),
         list_map("name"),
     ] = ()
+    requests: Annotated[
+        Quantities | None,
+        Field(max_length=32, description="What the copy on one cluster needs, by resource; wins over the annotation."),
+    ] = None
 
 
 class WaitingTarget(Model):

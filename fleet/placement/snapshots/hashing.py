@@ -22,6 +22,7 @@ Json = Mapping[str, Any]
 Writer = Callable[[Any], Any]
 
 _POLICY_DEFAULTS: Final = {"placementType": "PickAll"}
+_NUMBER: Final = "numberOfClusters"
 _SPREAD_DEFAULTS: Final = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
 _TOLERATION_DEFAULTS: Final = {"operator": "Equal"}
 
@@ -34,6 +35,13 @@ def policy_hash(policy: Json | None) -> str:
 def are_policies_equal(policy: Json | None, other: Json | None) -> bool:
     """Whether both are equal apart from the number of clusters. No policy means PickAll."""
     return _encode_policy(_apply_defaults(policy)) == _encode_policy(_apply_defaults(other))
+
+
+def is_policy_unchanged(policy: Json | None, other: Json | None) -> bool:
+    """Whether both are written alike apart from the number of clusters. Those that are not may still be equal."""
+    if policy is None or other is None:
+        return policy is other
+    return {**policy, _NUMBER: None} == {**other, _NUMBER: None}
 
 
 def resources_hash(contents: Iterable[bytes]) -> str:

@@ -36,7 +36,7 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Observed, Placement, PlacementSpec, PolicySnapshot
 from fleet.placement.deletion import delete_object
 from fleet.placement.reconcile_context import read_policy
-from fleet.placement.snapshots.hashing import are_policies_equal, policy_hash
+from fleet.placement.snapshots.hashing import are_policies_equal, is_policy_unchanged, policy_hash
 
 Json = dict[str, Any]
 
@@ -106,6 +106,9 @@ class _Snapshot:
         return not owners or any(owner.uid == metadata.uid for owner in owners)
 
     def has_policy(self, policy: Json | None) -> bool:
+        """Most often it is as it was written, and the hash of a large policy takes long."""
+        if is_policy_unchanged(self.document.spec.policy, policy):
+            return True
         same_hash = self.document.spec.policy_hash == _encode_hash(policy_hash(policy))
         return same_hash or are_policies_equal(self.document.spec.policy, policy)
 

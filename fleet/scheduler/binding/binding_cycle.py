@@ -72,6 +72,8 @@ class BindingCycles:
     clock: Clock
     observe_wait: Callable[[str, float], None]
     """Called after every wait in Permit, with its result and its seconds."""
+    hold_room: Callable[[PlacementKey], None]
+    """Room that is unreserved from now on stays taken until the bindings of the placement are read anew."""
     requeue: Callable[[PlacementKey, str], None]
     """Enqueues the placement again after this attempt, for a reason."""
 
@@ -106,6 +108,8 @@ class BindingCycle:
         self._unbound: tuple[Target, ...] = ()
         """Reserved and not bound, in rank order."""
         self._stored = shared.store.load(self._key, item.uid)
+        self._sent = 0
+        """Writes that were begun."""
 
     @property
     def results(self) -> tuple[HookResult, ...]:
@@ -281,6 +285,7 @@ class BindingCycle:
 
     async def _write(self, operation: Operation) -> Status | None:
         _, permitted = self._require()
+        self._sent += 1
         (result,) = await self._shared.bindings.write_operations(
             self._kinds, permitted.inputs.request, [operation], precondition=self._precondition
         )
@@ -298,6 +303,8 @@ class BindingCycle:
             raise
         except Exception as error:
             effects, permitted = self._require()
+            if self._sent > sum(write.error is None for write in self.writes):
+                self._shared.hold_room(self._key)
             await effects.run_unreserve(self._unbound)
             self._unbound = ()
             await self._end_failed(error, permitted)

@@ -41,6 +41,8 @@ class ClusterDiff:
     properties: frozenset[str] = _NOTHING
     usage: frozenset[str] = _NOTHING
     """Property names of the resources whose quantity changed."""
+    freed: bool = False
+    """Room there was given back that no report had included."""
     namespaces: frozenset[str] = _NOTHING
     """Those that appeared or vanished."""
     namespaces_unconfirmed: bool = False
@@ -61,7 +63,7 @@ class ClusterDiff:
             "UpdateLabels": self.labels,
             "UpdateTaints": self.taints,
             "UpdateProperties": self.properties,
-            "UpdateCapacity": self.usage,
+            "UpdateCapacity": self.usage or self.freed,
             "UpdateNamespaces": self.namespaces or self.namespaces_unconfirmed,
         }
         return tuple(compress(happened, happened.values())) or ("Update",)
@@ -80,12 +82,15 @@ def diff_clusters(
     became_eligible: BecameEligible,
     initial: bool = False,
     any_update: bool = False,
+    freed: bool = False,
 ) -> ClusterDiff:
     """With `initial`, the cluster existed before the first list: that is not joining. With `any_update`, changes count
-    that no plugin has named."""
+    that no plugin has named. `freed`: the report gives room back."""
     if new is None:
         return NO_DIFF if old is None else ClusterDiff(cluster=old.metadata.name, deleted=True)
     diff = _diff_known(old, new, became_eligible, initial=initial)
+    if freed and new.metadata.deletion_timestamp is None:
+        diff = replace(diff, cluster=new.metadata.name, freed=True)
     if any_update and not initial and differ_beyond_heartbeat(old, new):
         return replace(diff, cluster=new.metadata.name, updated=True)
     return diff

@@ -14,9 +14,10 @@ Placements with equal policies are judged once.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -32,7 +33,7 @@ from fleet.framework.runtime.purity_guard import Phase, enter_phase
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, code_of
 from fleet.framework.types import PluginTraits
-from fleet.informers.cache import Caches, is_latest
+from fleet.informers.cache import Caches, book_room, is_latest
 from fleet.kube.scopes import owner_key
 from fleet.model.keys import BOUND, PICK_FIXED, SCHEDULED, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
@@ -50,8 +51,13 @@ _LETS_PASS: Final = frozenset((Code.SUCCESS, Code.SKIP))
 ProfileOf = Callable[[Metadata | None], CompiledProfile]
 """By the metadata of the placement, where it is known."""
 IsWaiting = Callable[[PlacementKey], bool]
+Booked = Mapping[str, int]
+"""Room on a cluster that is taken beyond what it reports, by resource."""
+GroupName = tuple[str, bytes, str | None]
 
-_OF_THE_CLUSTER: Final = frozenset(("labels", "namespaces", "properties", "signals", "taints", "usage"))
+_NOTHING: Final[Booked] = MappingProxyType({})
+
+_OF_THE_CLUSTER: Final = frozenset(("labels", "namespaces", "properties", "room", "signals", "taints", "usage"))
 _OF_THE_PLACEMENT: Final = frozenset(("obsolete", "picks"))
 """An attempt leaves no binding of an earlier policy, and clusters in use are compared here."""
 
@@ -75,9 +81,9 @@ class _Plan(NamedTuple):
 
 @dataclass(slots=True)
 class _PolicyGroup:
-    """Placements of one namespace with equal policies."""
+    """Placements of one namespace with equal policies and requests."""
 
-    name: tuple[str, bytes]
+    name: GroupName
     members: int = 0
     request: PlacementRequest | None = None
     """That of any member: they differ in what no filter reads."""
@@ -93,14 +99,15 @@ class ClusterHints:
         self._profile_of = profile_of
         self._requests = requests
         self._clock = clock
-        self._groups: dict[tuple[str, bytes], _PolicyGroup] = {}
+        self._groups: dict[GroupName, _PolicyGroup] = {}
         self._group_of: dict[PlacementKey, _PolicyGroup] = {}
 
     # --- placements ---------------------------------------------------------------------------------------------------
 
     def put(self, key: PlacementKey, snapshot: PolicySnapshot) -> None:
         """The latest snapshot of a placement, if there is exactly one."""
-        name = (snapshot.metadata.namespace, msgspec.json.encode(snapshot.spec.policy))
+        needed = self._requests.read_needed(self._read_metadata(key) or Metadata())
+        name = (snapshot.metadata.namespace, msgspec.json.encode(snapshot.spec.policy), needed)
         group = self._group_of.get(key)
         if group is not None and group.name == name:
             return
@@ -138,11 +145,14 @@ class ClusterHints:
         *,
         in_flight: Container[PlacementKey],
         is_waiting: IsWaiting,
+        booked_before: Booked = _NOTHING,
+        booked: Booked = _NOTHING,
     ) -> Collection[PlacementKey]:
         """The keys to requeue. What is in flight will have changed its bindings, so they do not count for it."""
         if not keys:
             return keys
-        event = _Event(self._profile_of_key, old, new, now=epoch_nanoseconds(self._clock))
+        now = epoch_nanoseconds(self._clock)
+        event = _Event(self._profile_of_key, old, new, now=now, booked_before=booked_before, booked=booked)
         with enter_phase(Phase.DECIDING, event.present):
             if diff.deleted:
                 return list(self._select_of_deleted(keys, event, diff.cluster, in_flight, is_waiting))
@@ -234,9 +244,11 @@ class _Event:
         new: MemberCluster | None,
         *,
         now: int,
+        booked_before: Booked = _NOTHING,
+        booked: Booked = _NOTHING,
     ) -> None:
         self._profile_of = profile_of
-        self._before, self._after, self._now = _freeze(old), _freeze(new), now
+        self._before, self._after, self._now = _freeze(old, booked_before), _freeze(new, booked), now
         self.present = self._before if new is None else self._after
         self._judges: dict[int, _Judge] = {}
 
@@ -248,9 +260,12 @@ class _Event:
         return judge
 
 
-def _freeze(cluster: MemberCluster | None) -> Frame:
+def _freeze(cluster: MemberCluster | None, booked: Booked) -> Frame:
     """A fleet of this cluster alone."""
-    return Table(() if cluster is None else (cluster,)).freeze()
+    table = Table(() if cluster is None else (cluster,))
+    if cluster is not None:
+        book_room(table, cluster.metadata.name, booked)
+    return table.freeze()
 
 
 class _Judge:

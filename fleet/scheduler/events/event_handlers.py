@@ -43,9 +43,10 @@ from fleet.model.views import (
 )
 from fleet.scheduler.cleanup import is_as_created
 from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters
-from fleet.scheduler.events.cluster_hints import ClusterHints
+from fleet.scheduler.events.cluster_hints import Booked, ClusterHints
 from fleet.scheduler.events.feed_hints import FeedHints
 from fleet.scheduler.events.interest_index import InterestIndex, SourcesOf, lacks_clusters
+from fleet.scheduler.room_ledger import RoomLedger, frees_room
 from fleet.snapshot.frame import Frame
 
 FEED: Final = "Feed"
@@ -132,6 +133,7 @@ class EventHandlers:
         eligibility: EligibilityClock,
         release: ReleaseBinding,
         clock: Clock,
+        room: RoomLedger,
         hints: ClusterHints | None = None,
         feed_hints: FeedHints | None = None,
         offer: OfferChange | None = None,
@@ -144,6 +146,7 @@ class EventHandlers:
         self._queue = queue
         self._eligibility = eligibility
         self._release = release
+        self._room = room
         self._clock = clock
         self._on_event = on_event
         self._event_started = 0.0
@@ -229,18 +232,47 @@ class EventHandlers:
             return
         self._event_started = self._clock.monotonic()
         self._check_clock()
+        cluster = _name_either(old, new)
+        before, booked = self._room.find_booked_before(cluster), self._room.find_booked(cluster)
         diff = diff_clusters(
-            old, new, became_eligible=self._eligibility.became_eligible, any_update=self._interests.reads_any_update
+            old,
+            new,
+            became_eligible=self._eligibility.became_eligible,
+            any_update=self._interests.reads_any_update,
+            freed=frees_room(before, booked),
         )
         if diff:
-            keys = self._interests.find_affected(diff)
-            if self._hints is not None:
-                keys = self._hints.select(
-                    keys, diff, old, new, in_flight=self._in_flight, is_waiting=self._interests.is_waiting
-                )
+            keys = self._select(diff, old, new, before, booked)
             if self._offer is not None and keys and not self._batched:
                 keys = self._offer(keys, diff, old, new)
             self._requeue_affected(keys, trigger=str(diff))
+
+    def on_freed(self, cluster: str, before: Booked, booked: Booked, may_help: Callable[[PlacementKey], bool]) -> None:
+        """A placement gave room back, which may help some of the others."""
+        present = self._caches.clusters.get(cluster)
+        if not self._started or present is None:
+            return
+        self._event_started = self._clock.monotonic()
+        diff = ClusterDiff(cluster=cluster, freed=True)
+        keys = [key for key in self._select(diff, present, present, before, booked) if may_help(key)]
+        self._requeue_affected(keys, trigger=str(diff))
+
+    def _select(
+        self, diff: ClusterDiff, old: MemberCluster | None, new: MemberCluster | None, before: Booked, booked: Booked
+    ) -> Collection[PlacementKey]:
+        keys = self._interests.find_affected(diff)
+        if self._hints is None:
+            return keys
+        return self._hints.select(
+            keys,
+            diff,
+            old,
+            new,
+            in_flight=self._in_flight,
+            is_waiting=self._interests.is_waiting,
+            booked_before=before,
+            booked=booked,
+        )
 
     def _check_clock(self) -> None:
         # Checked at every status report: they are frequent, and a changed clock sends no notification.
@@ -282,6 +314,7 @@ class EventHandlers:
         if new is not None and _starts_terminating(old, new, SCHEDULER_CLEANUP):
             self._enqueue(key, kinds.scope.placement, "Terminating", new.view.metadata)
         elif old is not None and new is not None and (changed := _find_changed_annotation(old, new)):
+            self._index(kinds, key)
             event = "UpdateScheduler" if changed == SCHEDULER_NAME else "UpdateOptions"
             self._enqueue(key, kinds.scope.placement, event, new.view.metadata)
         elif old is not None and new is None and (key in self._queue or self._leaves_bindings(key)):
@@ -351,7 +384,10 @@ class EventHandlers:
         self._event_started = self._clock.monotonic()
         key = _key_of_either(old, new)
         changed = _read_options(old) != _read_options(new)
-        if not self._started or not changed or not self._caches.latest_snapshots(key):
+        if not changed or not self._caches.latest_snapshots(key):
+            return
+        self._index(kinds, key)
+        if not self._started:
             return
         event = "Add" if old is None else "Delete" if new is None else "Update"
         self._queue.add(key, trigger=f"{kinds.scope.options.kind}/{event} {key.name}")
@@ -435,6 +471,12 @@ def _list_owners(*versions: Observed[PolicySnapshot] | None) -> list[PlacementKe
         if owner is not None and owner not in owners:
             owners.append(owner)
     return owners
+
+
+def _name_either(old: MemberCluster | None, new: MemberCluster | None) -> str:
+    known = old if new is None else new
+    assert known is not None
+    return known.metadata.name
 
 
 def _key_of_either(old: Observed[Any] | None, new: Observed[Any] | None) -> PlacementKey:

@@ -27,12 +27,14 @@ Tolerations = tuple[Toleration, ...]
 
 _ELIGIBLE: Final[Topic] = ("eligibility", "")
 _NAMESPACES: Final[Topic] = ("namespaces", "")
+_CAPACITY: Final[Topic] = ("capacity", "")
 _CLUSTER: Final = "cluster"
 _ANY_UPDATED: Final[Topic] = ("updated", "")
 _LABEL: Final = "label"
 _PROPERTY: Final = "property"
 _NAMESPACE: Final = "namespace"
 _UPDATE: Final = ClusterEventKind.UPDATE
+_UPDATE_CAPACITY: Final = ClusterEventKind.UPDATE_CAPACITY
 _UPDATE_LABELS: Final = ClusterEventKind.UPDATE_LABELS
 _UPDATE_NAMESPACES: Final = ClusterEventKind.UPDATE_NAMESPACES
 _UPDATE_PROPERTIES: Final = ClusterEventKind.UPDATE_PROPERTIES
@@ -110,6 +112,8 @@ class InterestIndex:
                 topics.update([(_LABEL, name) for name in names])
             elif event is _UPDATE_PROPERTIES:
                 topics.update([(_PROPERTY, name) for name in names])
+            elif event is _UPDATE_CAPACITY:
+                topics.add(_CAPACITY)
             elif event is _UPDATE_NAMESPACES:
                 topics.add(_NAMESPACES)
                 topics.update([(_NAMESPACE, name) for name in names])
@@ -201,6 +205,8 @@ def _list_topics(diff: ClusterDiff) -> Iterator[Topic]:
         yield _UPDATE.value, diff.cluster
     if diff.usage:
         yield _UPDATE_PROPERTIES.value, diff.cluster
+    if diff.usage or diff.freed:
+        yield _CAPACITY
     yield from ((event, diff.cluster) for event in diff.events)
     yield from ((_LABEL, key) for key in diff.labels)
     yield from ((_PROPERTY, name) for name in diff.properties)

@@ -51,6 +51,9 @@ class QueueEvent:
     """The keys that an index has selected; None for all keys."""
     plugins: Collection[str] | None = None
     """Those whose rejections it may end; None for all."""
+    backs_off: bool = False
+    """It comes from attempts that are refused, as those are that it wakes: without a delay they would wake each other
+    without end."""
     label: str = ""
 
     def __str__(self) -> str:
@@ -82,8 +85,10 @@ class EventRegistration:
 
 class QueueingStrategy(enum.IntEnum):
     SKIP = 0
-    AFTER_BACKOFF = 1
-    IMMEDIATELY = 2
+    AFTER_FULL_BACKOFF = 1
+    """Also in profiles without backoff, and no idle worker takes it earlier."""
+    AFTER_BACKOFF = 2
+    IMMEDIATELY = 3
 
 
 RejectedBy = Mapping[str, Mapping[PlacementKey, QueueItem]]
@@ -130,7 +135,7 @@ class QueueingHints:
         for listener in listeners:
             if event.plugins is None or listener.plugin in event.plugins:
                 self._evaluate(listener, event, rejected_by.get(listener.plugin, {}), strategies)
-        return strategies
+        return dict.fromkeys(strategies, QueueingStrategy.AFTER_FULL_BACKOFF) if event.backs_off else strategies
 
     def evaluate_item(self, event: QueueEvent, item: QueueItem) -> QueueingStrategy:
         plugins = item.rejectors | item.pending or {NO_PLUGIN}

@@ -31,7 +31,7 @@ class ItemState(enum.Enum):
     BACKOFF = "backoff"
     """Rejected by plugins; waits for the end of its backoff."""
     ERROR_BACKOFF = "error"
-    """Its attempt failed."""
+    """Its attempt failed, or waits for what other refused attempts give back."""
     UNSCHEDULABLE = "unschedulable"
     """Waits for an event; gated items are here as well."""
     IN_FLIGHT = "in_flight"

@@ -137,8 +137,11 @@ class SubQueues:
         """An item that is in no sub-queue: it was taken from the pool, or returned by an attempt."""
         if self._is_gated(item, now):
             return
+        if strategy is QueueingStrategy.AFTER_FULL_BACKOFF and self.backoff.add_refused(item, now):
+            self._observe_entry(item)
+            return
         skips_backoff = (
-            strategy is QueueingStrategy.IMMEDIATELY or item.policy.immediate or not item.unschedulable_count
+            strategy is not QueueingStrategy.AFTER_BACKOFF or item.policy.immediate or not item.unschedulable_count
         )
         if skips_backoff or not self.backoff.add_unschedulable(item, now):
             self._add_active(item, now)
@@ -221,7 +224,11 @@ class SubQueues:
 
 def backoff_window(item: QueueItem, backoff: ExponentialBackoff) -> int:
     """The whole second in which the backoff of an unschedulable item ends. Items of one window are ordered by rank."""
-    return (item.timestamp + to_nanoseconds(backoff.compute_delay(item.unschedulable_count - 1))) // SECOND
+    return compute_backoff_end(item, backoff) // SECOND
+
+
+def compute_backoff_end(item: QueueItem, backoff: ExponentialBackoff) -> int:
+    return item.timestamp + to_nanoseconds(backoff.compute_delay(item.unschedulable_count - 1))
 
 
 def window_end(window: int) -> int:
@@ -260,6 +267,14 @@ class BackoffQueue:
             return False
         item.state = ItemState.BACKOFF
         self._unschedulable.push(item.key, (window, self._rank(item)))
+        return True
+
+    def add_refused(self, item: QueueItem, now: int) -> bool:
+        """Until the very end of its backoff. False if that is over."""
+        due = compute_backoff_end(item, self._backoff)
+        if due <= now:
+            return False
+        self.add_failed(item, due)
         return True
 
     def add_failed(self, item: QueueItem, due: int) -> None:

@@ -29,6 +29,7 @@ from fleet.scheduler.dispatch.call_queue import CallResult
 from fleet.scheduler.queue.item import QueueItem
 from fleet.scheduler.telemetry.scrape_gauges import ScrapeGauges
 from fleet.scheduler.telemetry.throughput import Throughput
+from fleet.snapshot.capacity import MILLI
 
 if TYPE_CHECKING:
     from fleet.framework.cycle.decision import Decision
@@ -88,6 +89,7 @@ _SCRAPED: Final = (
     ("fleet_inflight_events", "Events kept for placements that are being scheduled.", ("event",)),
     ("fleet_async_api_call_pending", "Writes that are not sent yet.", ("type", "result")),
     ("fleet_cache_size", "Objects held in memory.", ("type",)),
+    ("fleet_room_booked", "Room that is taken and in no report of a member yet, in cores or bytes.", ("resource",)),
     ("fleet_throughput_per_second", "Placements bound per second while some were pending.", ()),
     ("fleet_throughput_quantile_per_second", "Quantiles of it over windows of a second.", ("quantile",)),
     ("fleet_arrivals_per_second", "Placements that became due per second.", ()),
@@ -431,6 +433,13 @@ class SchedulerMetrics:
     def watch_caches(self, sizes: Callable[[], Mapping[str, int]]) -> None:
         """By kind of object."""
         self._gauges.attach("fleet_cache_size", lambda: _label_by_name(sizes()))
+
+    def watch_room(self, booked: Callable[[], Mapping[str, int]]) -> None:
+        """In whole units, by resource."""
+        self._gauges.attach(
+            "fleet_room_booked",
+            lambda: {(name,): amount / (1000 if name in MILLI else 1) for name, amount in booked().items()},
+        )
 
     def _attach_throughput(self) -> None:
         rate, elapsed = self._throughput, self._clock.monotonic

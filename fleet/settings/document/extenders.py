@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import yaml
 
+from fleet.settings.document.named import NamedDocument, read_list
 from fleet.settings.document.nodes import NodeReader
 
 DEFAULT_TIMEOUT: Final = 5
@@ -39,8 +38,7 @@ class TlsOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtenderDocument:
-    name: str
+class ExtenderDocument(NamedDocument):
     url: str
     filter_verb: str = ""
     prioritize_verb: str = ""
@@ -52,19 +50,11 @@ class ExtenderDocument:
     tls: TlsOptions = field(default_factory=TlsOptions)
     hides_address: bool = False
     """Whether it came from outside of the document: it is not in messages."""
-    written: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), compare=False)
-    """Before substitution, by path: values from outside are not shown."""
-    origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), compare=False)
-
-    def list_values(self) -> Iterator[tuple[str, Any, str]]:
-        """Path, value as written and origin."""
-        for path, value in self.written.items():
-            yield path, value, self.origins.get(path, "default")
 
 
 def is_address(url: str) -> bool:
     """Of a service, without a user, a query and a fragment."""
-    if "${" in url:  # from a Secret that is not read here
+    if "${" in url:  # from a Secret that is not read here, or lacks it
         return True
     try:
         parts = urlsplit(url)
@@ -97,16 +87,7 @@ def read_tls(reader: NodeReader, node: yaml.Node | None, path: str) -> TlsOption
 
 
 def read_extenders(reader: NodeReader, node: yaml.Node) -> tuple[ExtenderDocument, ...]:
-    extenders: list[ExtenderDocument] = []
-    seen: dict[str, str] = {}
-    for position, item in enumerate(reader.list_items(node, "extenders")):
-        path = f"extenders[{position}]"
-        extender = _ExtenderReader(reader, item, path).read()
-        other = seen.setdefault(extender.name, path)
-        if extender.name and other != path:
-            reader.report(item, f"{path}.name", f"{extender.name} is also the name of {other}: give each its own")
-        extenders.append(extender)
-    return tuple(extenders)
+    return read_list(reader, node, "extenders", lambda *entry: _ExtenderReader(*entry).read())
 
 
 class _ExtenderReader:

@@ -11,11 +11,14 @@ from typing import Any, Final
 import yaml
 
 from fleet.settings.document.extenders import TlsOptions, is_address, read_tls
+from fleet.settings.document.named import NamedDocument, read_list
 from fleet.settings.document.nodes import NodeReader
 
 VALUE: Final = "value"
 """The column of a feed with one number for each cluster."""
 JSON, METRICS, QUERY = "json", "prometheus", "prometheusQuery"
+WATCHER: Final = "loadWatcher"
+"""The answer of a load-watcher; only providers of loads have it."""
 _SOURCES: Final = ("static", "configMap", "http")
 _FIELDS: Final = ("name", "intervalSeconds", "maxAgeSeconds", *_SOURCES)
 _CONFIG_MAP_FIELDS: Final = ("namespace", "name", "key")
@@ -52,34 +55,17 @@ class HttpSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedDocument:
-    name: str
+class FeedDocument(NamedDocument):
     interval: int = _DEFAULT_INTERVAL
     """Seconds."""
     max_age: int = _DEFAULT_INTERVAL * _INTERVALS_FRESH
     """Seconds after which a number counts as stale."""
     source: Mapping[str, Any] | ConfigMapSource | HttpSource = field(default_factory=lambda: MappingProxyType({}))
     path: str = ""
-    written: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), compare=False)
-    origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), compare=False)
-
-    def list_values(self) -> Iterator[tuple[str, Any, str]]:
-        """Path, value as written and origin."""
-        for path, value in self.written.items():
-            yield path, value, self.origins.get(path, "default")
 
 
 def read_feeds(reader: NodeReader, node: yaml.Node) -> tuple[FeedDocument, ...]:
-    feeds: list[FeedDocument] = []
-    seen: dict[str, str] = {}
-    for position, item in enumerate(reader.list_items(node, "feeds")):
-        path = f"feeds[{position}]"
-        feed = _FeedReader(reader, item, path).read()
-        other = seen.setdefault(feed.name, path)
-        if feed.name and other != path:
-            reader.report(item, f"{path}.name", f"{feed.name} is also the name of {other}")
-        feeds.append(feed)
-    return tuple(feeds)
+    return read_list(reader, node, "feeds", lambda *entry: _FeedReader(*entry).read())
 
 
 class _FeedReader:
@@ -100,7 +86,7 @@ class _FeedReader:
         written |= {f"{self._path}.maxAgeSeconds": feed.max_age}
         for name in _SOURCES:
             if name in self._fields:
-                written |= dict(_list_scalars(self._fields[name], f"{self._path}.{name}"))
+                written |= dict(list_scalars(self._fields[name], f"{self._path}.{name}"))
         return replace(feed, written=written, origins=dict(self._reader.origins))
 
     def _read_name(self) -> str:
@@ -188,10 +174,10 @@ class _FeedReader:
         self._reader.report(self._fields.get(name, self._node), f"{self._path}.{name}", message)
 
 
-def _list_scalars(node: yaml.Node, path: str) -> Iterator[tuple[str, Any]]:
+def list_scalars(node: yaml.Node, path: str) -> Iterator[tuple[str, Any]]:
     """As written."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            yield from _list_scalars(value, f"{path}.{key.value}")
+            yield from list_scalars(value, f"{path}.{key.value}")
     elif isinstance(node, yaml.ScalarNode):
         yield path, node.value

@@ -32,12 +32,14 @@ _SAME: Final = {
     "SelectorSpread": "TopologySpreadConstraints",
     "DefaultBinder": "HubBindingBinder",
     "SchedulingGates": "PlacementGates",
+    "NodeResourcesFit": "ResourceFit",
+    "NodeResourcesLeastAllocated": "ResourceFit",
+    "NodeResourcesBalancedAllocation": "BalancedAllocation",
 }
 _WITHOUT_COUNTERPART: Final = frozenset(
     (
-        "NodeName", "NodePorts", "NodePreferAvoidPods", "NodeResourcesFit", "NodeResourcesLeastAllocated",
-        "NodeResourcesMostAllocated", "NodeResourcesBalancedAllocation", "InterPodAffinity", "ImageLocality",
-        "DefaultPreemption", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
+        "NodeName", "NodePorts", "NodePreferAvoidPods", "NodeResourcesMostAllocated", "InterPodAffinity",
+        "ImageLocality", "DefaultPreemption", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
         "NodeVolumeLimits", "EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits", "DynamicResources",
         "Coscheduling", "CapacityScheduling", "NodeResourceTopologyMatch",
     )

@@ -14,7 +14,8 @@ LONGEST_PERMIT_WAIT: Final = 900
 DEFAULT_NAME: Final = "DefaultScheduler"
 """Of the profile for placements that name none."""
 DEFAULT_BASE: Final = "DefaultProfile"
-BASES: Final = (DEFAULT_BASE, "ExtendedProfile", "Empty")
+WEIGHTED_BASES: Final = ("ExtendedProfile", "LoadAware")
+BASES: Final = (DEFAULT_BASE, *WEIGHTED_BASES, "Empty")
 MULTI_POINT: Final = "multiPoint"
 HOOKS: Final = (
     "queueSort",

@@ -23,6 +23,8 @@ class NodeReader:
     def __init__(self, file: str, report: Report) -> None:
         self._file, self._report_to = file, report
         self.substitution = Substitution()
+        self.missing: list[str] | None = None
+        """Collects what the Secrets lack, where it is no mistake of the document."""
         self.warnings: list[str] = []
         self.origins: dict[str, str] = {}
 
@@ -68,10 +70,22 @@ class NodeReader:
         if not node.value:
             self.report(node, path, "is empty")
             return None
+        missing = self.substitution.list_missing(node.value)
+        if missing and self.missing is not None:
+            self.missing += missing
+            return str(node.value)
         text, problems = self.substitution.resolve(node.value)
         for problem in problems:
             self.report(node, path, problem)
         return None if problems else text
+
+    def read_secret(self, name: str, key: str) -> str:
+        """What a Secret holds under the key; empty where it is not read. The document need not list the Secret."""
+        self.substitution = self.substitution.add_secret(name)
+        value, missing = self.substitution.find_secret(name, key)
+        if missing and self.missing is not None:
+            self.missing.append(missing)
+        return value
 
     def read_number(self, node: yaml.Node, path: str, *, most: int) -> int | None:
         text = node.value if isinstance(node, yaml.ScalarNode) and node.tag.endswith(":int") else ""

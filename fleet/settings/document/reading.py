@@ -14,6 +14,7 @@ import yaml
 
 from fleet.settings.document.extenders import ExtenderDocument, read_extenders
 from fleet.settings.document.feeds import FeedDocument, read_feeds
+from fleet.settings.document.load_providers import split_provider
 from fleet.settings.document.model import (
     API_VERSION,
     BASES,
@@ -31,7 +32,7 @@ from fleet.settings.document.model import (
     ProfileDocument,
 )
 from fleet.settings.document.nodes import NodeReader, Report, show_node
-from fleet.settings.document.substitution import Substitution
+from fleet.settings.document.substitution import SecretValues, Substitution
 
 ENVELOPE: Final = ("apiVersion", "kind")
 PERMIT_WAIT: Final = "maxPermitWaitSeconds"
@@ -79,10 +80,11 @@ def read_document(
     environ: Mapping[str, str],
     report: Report,
     *,
-    secrets: Mapping[str, str] | None = None,
+    secrets: SecretValues | None = None,
 ) -> DocumentParts:
-    """`secrets` are the values of the Secrets that the document names, if they were read."""
+    """`secrets` is what the Secrets hold that the document names, if they were read."""
     reader = _Reader(file, report)
+    reader.substitution = Substitution(environ, secrets=secrets)
     fields = {name: node for name, _, node in reader.list_fields(root, "") if name in DOCUMENT_FIELDS}
     reader.check_envelope(root, fields)
     reader.check_unsupported(fields)
@@ -92,10 +94,16 @@ def read_document(
     extenders = read_extenders(reader, fields["extenders"]) if "extenders" in fields else ()
     feeds = read_feeds(reader, fields["feeds"]) if "feeds" in fields else ()
     wait = reader.read_permit_wait(fields[PERMIT_WAIT]) if PERMIT_WAIT in fields else None
+    feeds = (*feeds, *reader.load_feeds)
     return DocumentParts(profiles, extenders, feeds, wait, reader.substitution, tuple(reader.warnings))
 
 
 class _Reader(NodeReader):
+    def __init__(self, file: str, report: Report) -> None:
+        super().__init__(file, report)
+        self.load_feeds: list[FeedDocument] = []
+        """Of providers in the arguments of plugins."""
+
     # --- the envelope -------------------------------------------------------------------------------------------------
 
     def check_envelope(self, root: yaml.Node, fields: Mapping[str, yaml.Node]) -> None:
@@ -122,7 +130,7 @@ class _Reader(NodeReader):
         return seconds
 
     def read_substitution(
-        self, node: yaml.Node, environ: Mapping[str, str], secrets: Mapping[str, str] | None
+        self, node: yaml.Node, environ: Mapping[str, str], secrets: SecretValues | None
     ) -> Substitution:
         sources: dict[str, list[str]] = {"fromEnv": [], "fromSecret": []}
         for name, _, value in self.list_fields(node, "substitution", known=tuple(sources)):
@@ -152,8 +160,9 @@ class _Reader(NodeReader):
     def _read_profile(self, node: yaml.Node, path: str, *, is_only: bool) -> ProfileDocument:
         self.origins = {path: self.origin(node)}
         fields = {name: value for name, _, value in self.list_fields(node, path, known=_PROFILE_FIELDS)}
+        scheduler_name = self._read_scheduler_name(fields, node, path, is_only=is_only)
         profile = ProfileDocument(
-            scheduler_name=self._read_scheduler_name(fields, node, path, is_only=is_only),
+            scheduler_name=scheduler_name,
             base=self.read_word(fields, "base", path, BASES) or DEFAULT_BASE,
             ranking=self.read_word(fields, "ranking", path, RANKINGS),
             tie_break=self.read_word(fields, "tieBreak", path, TIE_BREAKS),
@@ -161,7 +170,7 @@ class _Reader(NodeReader):
             backoff_on_rejection=self.read_flag(fields, "backoffOnRejection", path),
             reserve_fallback=self.read_flag(fields, "reserveFallback", path),
             plugins=self._read_plugins(fields["plugins"], f"{path}.plugins") if "plugins" in fields else {},
-            plugin_config=self._read_plugin_config(fields, path),
+            plugin_config=self._read_plugin_config(fields, path, scheduler_name),
             path=path,
             origins=self.origins,
         )
@@ -216,7 +225,9 @@ class _Reader(NodeReader):
             if name:
                 yield PluginChoice(name, number or 0, self.origin(item), where)
 
-    def _read_plugin_config(self, fields: Mapping[str, yaml.Node], path: str) -> tuple[PluginArgs, ...]:
+    def _read_plugin_config(
+        self, fields: Mapping[str, yaml.Node], path: str, scheduler_name: str
+    ) -> tuple[PluginArgs, ...]:
         if "pluginConfig" not in fields:
             return ()
         configs: list[PluginArgs] = []
@@ -225,6 +236,11 @@ class _Reader(NodeReader):
             where = f"{path}.pluginConfig[{position}]"
             inner = {name: value for name, _, value in self.list_fields(item, where, known=("name", "args"))}
             name = self._read_name(inner, item, where, seen)
+            if "args" in inner:
+                inner["args"], feed = split_provider(
+                    self, inner["args"], f"{where}.args", plugin=name, scheduler_name=scheduler_name
+                )
+                self.load_feeds += [] if feed is None else [feed]
             written = self.read_mapping(inner["args"], f"{where}.args") if "args" in inner else {}
             if name:
                 args = self.substitution.resolve_all(written)

@@ -32,7 +32,7 @@ def test_the_list_is_printed_without_any_other_option(fleet: Fleet) -> None:
     listed = fleet("simulate", "--help-edits")
 
     assert listed.code == 0
-    assert [line.split()[0] for line in listed.out.splitlines()[1:14]] == list(OPERATIONS)
+    assert [line.split()[0] for line in listed.out.splitlines()[1 : len(OPERATIONS) + 1]] == list(OPERATIONS)
 
 
 def test_the_table_of_the_documentation_is_up_to_date() -> None:

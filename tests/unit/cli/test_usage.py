@@ -68,7 +68,10 @@ def test_an_error_of_usage_is_one_line_and_the_next_step(
 
 
 def test_the_version_has_a_command_and_an_option(fleet: Fleet) -> None:
-    assert fleet("version") == fleet("--version")
+    described, asked = fleet("version"), fleet("--version")
+
+    assert (described.code, asked.code) == (0, 0)
+    assert asked.out.splitlines() == described.out.splitlines()[:1]
 
 
 def flags_of(*arguments: str) -> tuple[bool, bool | None, list[str]]:

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from fleet.demo.agents import NO_DELAYS, AgentDelays, RolloutSimulator
+from fleet.demo.usage import WorkloadUsage
+from fleet.kube.scopes import CLUSTER_SCOPED
+from tests.e2e.world import ANYTHING, World
 from tests.fake_hub import Faults, FaultyApi, fair, in_turn
 from tests.faults.hub_api import Document, HubApi, a_hub
 from tests.faults.scripted import Refuse
@@ -288,6 +291,23 @@ async def test_a_namespace_is_on_a_cluster_once_it_is_applied_and_until_the_bind
 
         assert (early, then, stand_in.namespaces_on("c1")) == ({}, {"shop": "web-work"}, {})
         assert stand_in.namespaces_on("c2") == {}
+
+
+@virtual
+async def test_workloads_use_what_their_placements_request_once_they_are_applied() -> None:
+    async with a_stand_in(pace=AgentDelays(applying=2)) as (api, stand_in):
+        usage = WorkloadUsage(api, clock=VirtualClock(), jitter=no_jitter, list_applied=stand_in.list_applied)
+        watching = asyncio.create_task(usage.run())
+        requests = {"scheduling.fleet.dev/requests": "cpu=2,memory=1Gi"}
+        placement = {"metadata": {"name": "web", "annotations": requests}, "spec": {"resourceSelectors": [ANYTHING]}}
+        await World(api).create(CLUSTER_SCOPED.placement, placement)
+        await api.create(BINDINGS, a_binding())
+        await asyncio.sleep(1)
+        early = dict(usage.measure("c1"))
+        await asyncio.sleep(3)
+
+        assert (early, usage.measure("c1"), usage.measure("c2")) == ({}, {"cpu": 2000, "memory": 1 << 30}, {})
+        watching.cancel()
 
 
 # --- trouble ----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from fleet.demo.members import SILENT, MemberBehavior, SimulatedMembers
+from fleet.model.quantity import quantity_to_float
 from fleet.model.timestamps import SECOND, parse_timestamp
 from tests.faults.hub_api import Document, HubApi, a_hub
 from tests.faults.virtual import VirtualClock, virtual, within
@@ -218,6 +219,23 @@ async def test_namespaces_that_were_placed_are_reported_and_those_that_are_gone_
         assert first == {"default": "", "kube-system": "", "shop": "storefront-work"}
         assert then == {"default": "", "kube-system": ""}
         assert "shop" not in (await fleet.cluster("dub-1"))["status"]["namespaces"]
+
+
+@virtual
+async def test_what_was_placed_is_not_available_any_more() -> None:
+    used: dict[str, int] = {}
+    async with a_fleet(1, usage_on=lambda _: used) as fleet:
+        free = await read_available(fleet)
+        used |= {"cpu": 1_000_000, "memory": 1 << 50}
+        await asyncio.sleep(60)
+
+        assert min(free) > 0
+        assert await read_available(fleet) == [0, 0]
+
+
+async def read_available(fleet: Fleet) -> list[float]:
+    available = (await fleet.cluster("iad-1"))["status"]["resourceUsage"]["available"]
+    return [quantity_to_float(available[resource]) for resource in ("cpu", "memory")]
 
 
 # --- now and then -----------------------------------------------------------------------------------------------------

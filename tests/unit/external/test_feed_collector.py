@@ -16,14 +16,11 @@ NO_HUB = cast(Api, None)
 
 def test_a_source_that_cannot_be_asked_stops_no_other() -> None:
     broken = HttpSource(url=f"http://{'x' * 70}.example")
-    applied: list[str] = []
-
-    def apply(feed: str, sample: FeedSample) -> None:
-        applied.append(feed)
+    applied: dict[str, FeedSample] = {}
 
     async def main() -> None:
         feeds = (FeedDocument(name="broken", source=broken), FeedDocument(name="prices", source={"ams-1": 3}))
-        collector = FeedCollector(feeds, hub=NO_HUB, clock=FakeClock(), apply=apply)
+        collector = FeedCollector(feeds, hub=NO_HUB, clock=FakeClock(), apply=applied.__setitem__)
         running = asyncio.create_task(collector.run())
         await collector.wait_until_tried()
         assert not running.done()
@@ -31,4 +28,5 @@ def test_a_source_that_cannot_be_asked_stops_no_other() -> None:
         running.cancel()
 
     asyncio.run(main())
-    assert applied == ["prices"]
+    assert applied["prices"].clusters == {"ams-1"}
+    assert (applied["broken"].clusters, applied["broken"].error[:20]) == (frozenset(), "could not be read: e")

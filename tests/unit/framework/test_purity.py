@@ -32,6 +32,7 @@ ENTRANCES = (
     "fleet.framework.cycle.inspection",
     "plugins.default_profile",
     "plugins.extended_profile",
+    "plugins.load_aware_profile",
 )
 FIRST_PARTY = ("fleet", "plugins", "api", "migrations")
 FORBIDDEN = {

@@ -30,6 +30,7 @@ from fleet.scheduler.dispatch.binding_calls import WriteResult
 from fleet.settings import Settings
 from fleet.snapshot import Table
 from fleet.snapshot.columns.packing import number_values
+from fleet.snapshot.sidedata import Nomination
 from tests.builders import (
     NOW,
     UID,
@@ -240,7 +241,7 @@ def test_inputs_leave_out_the_status_of_the_snapshot() -> None:
 
 def test_what_clusters_do_not_tell_cannot_be_repeated_and_is_not_kept() -> None:
     table = a_table(*clusters("c1"))
-    table.book("leases", "c1", 1)
+    table.nominate([Nomination("c1", "web", priority=0, requests={})])
     asked = inputs(table.freeze(), a_policy(), profile=profile_for(()))
     record = replace(a_record(), inputs=asked, decision=decide(asked))
     assert offered(record).inputs() is None

@@ -113,7 +113,9 @@ def test_the_extended_profile_weighs_every_score(tmp_path: Path) -> None:
     assert scores(profile) == [
         ("ClusterAffinity", 2),
         ("SamePlacementAntiAffinity", 1),
+        ("ResourceFit", 1),
         ("TopologySpreadConstraints", 2),
+        ("BalancedAllocation", 1),
     ]
     assert "ranking weighted" in describe_deviation(profile)
 
@@ -220,7 +222,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "an unknown base": (
         f"{ONE_PROFILE}  base: Standard\n",
-        "fleet.yaml:5: profiles[0].base: 'Standard' should be one of DefaultProfile, ExtendedProfile, Empty",
+        "fleet.yaml:5: profiles[0].base: 'Standard' should be one of DefaultProfile, ExtendedProfile, LoadAware, Empty",
     ),
     "an unknown ranking": (
         f"{ONE_PROFILE}  ranking: best\n",

@@ -61,6 +61,7 @@ LABELS = {
     "fleet_async_api_call_duration_seconds": ("type", "result"),
     "fleet_permit_wait_duration_seconds": ("result",),
     "fleet_cache_size": ("type",),
+    "fleet_room_booked": ("resource",),
     "fleet_throughput_per_second": (),
     "fleet_throughput_quantile_per_second": ("quantile",),
     "fleet_arrivals_per_second": (),
@@ -125,6 +126,7 @@ def use_everything(metrics: SchedulerMetrics) -> None:
     )
     metrics.watch_calls(lambda: {CallType.BIND: 1})
     metrics.watch_caches(lambda: {"MemberCluster": 1})
+    metrics.watch_room(lambda: {"cpu": 1500})
 
 
 def an_item(**changes: Any) -> QueueItem:

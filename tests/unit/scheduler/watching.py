@@ -28,6 +28,7 @@ from fleet.model.views import (
 from fleet.scheduler.events.cluster_hints import ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.requests import RequestCache
+from fleet.scheduler.room_ledger import RoomLedger
 from fleet.snapshot.columns.signals import Eligibility
 from plugins.default_profile import compile_default
 from tests.builders import ClusterBuilder, PolicyBuilder, a_policy, ago
@@ -92,6 +93,7 @@ class World:
             sources_of=lambda _: profile.event_sources,
             hints=hints if hinted else None,
             eligibility=EligibilityClock(lambda: (RULE.of,), self.clock),
+            room=RoomLedger(self.caches, lambda _: None, book=lambda *_: None),
             release=self._release,
             clock=self.clock,
             on_event=lambda source, woken, _: self.told.append((source, woken)),

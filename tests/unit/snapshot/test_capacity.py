@@ -13,7 +13,7 @@ from fleet.snapshot.table import overlay
 
 
 def a_member(name: str, *, allocatable: dict[str, str], available: dict[str, str] | None = None) -> MemberCluster:
-    usage = {"allocatable": allocatable, "available": available or {}}
+    usage = {"allocatable": allocatable, "available": allocatable if available is None else available}
     return msgspec.convert({"metadata": {"name": name}, "status": {"resourceUsage": usage}}, MemberCluster)
 
 
@@ -52,10 +52,11 @@ def test_memory_is_counted_in_bytes_and_what_nobody_reports_is_unknown() -> None
     assert memory.free(priority=0).tolist() == [1 << 30, 0]
 
 
-def test_an_unreported_available_counts_as_unused() -> None:
-    frame = Table([a_member("c1", allocatable={"cpu": "4"})]).freeze()
+def test_without_what_is_available_nothing_is_known() -> None:
+    """Else its reports would end bookings, and never show what took their place."""
+    cpu = Table([a_member("c1", allocatable={"cpu": "4"}, available={})]).freeze().capacity("cpu")
 
-    assert free(frame, "cpu", "c1") == 4000
+    assert (cpu.known.tolist(), cpu.alloc.tolist()) == ([False], [0])
 
 
 def test_reservations_reduce_what_is_free_and_giving_back_restores_it() -> None:

@@ -1,0 +1,88 @@
+"""Requests of a placement: what one cluster's copy of it needs, by resource.
+
+As text they read `cpu=2,memory=4Gi`. As numbers they are whole units: thousandths for cpu, bytes for memory, and plain
+numbers for everything else, each rounded up, so that what is booked is never less than what was asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
+
+from fleet.model.labels import is_qualified_name
+from fleet.model.quantity import parse_quantity, quantity_or_none
+from fleet.snapshot.capacity import MILLI
+
+MOST_RESOURCES: Final = 32
+NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
+_LARGEST: Final = 2**60
+_BINARY: Final = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
+MEMORY_LIKE: Final = ("memory", "storage", "hugepages-")
+"""How the names of resources begin, or end after a dash, that are counted in bytes."""
+
+
+def split_requests(text: str) -> dict[str, str]:
+    """The quantities by resource, as they are written. What has no `=` has an empty quantity; the last of a repeated
+    resource counts."""
+    parts = (part.strip().partition("=") for part in text.split(",") if part.strip())
+    return {resource.strip(): quantity.strip() for resource, _, quantity in parts}
+
+
+def join_requests(quantities: Mapping[str, str | int | float]) -> str:
+    return ",".join(f"{resource}={quantity}" for resource, quantity in quantities.items())
+
+
+def read_requests(quantities: Mapping[str, str | int | float]) -> dict[str, int]:
+    """In whole units. They must have no problems."""
+    return {resource: amount for resource, text in quantities.items() if (amount := read_amount(resource, text))}
+
+
+@lru_cache(4096)  # many placements need the same
+def parse_requests(text: str) -> Mapping[str, int]:
+    """In whole units. Nothing for a text with problems: such a placement is refused."""
+    quantities = split_requests(text)
+    return NOTHING if any(find_request_problems(quantities)) else MappingProxyType(read_requests(quantities))
+
+
+def read_amount(resource: str, quantity: str | int | float) -> int:
+    return math.ceil(parse_quantity(quantity) * (1000 if resource in MILLI else 1))
+
+
+def find_request_problems(quantities: Mapping[str, str | int | float]) -> Iterator[tuple[str, str]]:
+    """Resource and message of everything that is wrong."""
+    if len(quantities) > MOST_RESOURCES:
+        yield "", f"{len(quantities)} resources are more than {MOST_RESOURCES}: list those that clusters may lack"
+    for resource, text in quantities.items():
+        if not is_qualified_name(resource):
+            yield resource, f"{resource!r} is no name of a resource, such as cpu, memory or example.com/gpu"
+            continue
+        exact = quantity_or_none(text)
+        if exact is None:
+            yield resource, f"{text!r} is no quantity for {resource}: write {resource}=4, 500m or 16Gi"
+        elif exact < 0:
+            yield resource, f"{text} of {resource} is negative: write 0 or more"
+        elif read_amount(resource, text) > _LARGEST:
+            yield resource, f"{text} of {resource} is more than any cluster has"
+
+
+def format_amount(resource: str, amount: int) -> str:
+    """As a quantity: `1500m`, `2`, `4Gi`, exact."""
+    if resource in MILLI:
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if _is_in_bytes(resource) and amount:
+        for power, suffix in zip(range(len(_BINARY), 0, -1), _BINARY, strict=True):
+            if amount % 1024**power == 0:
+                return f"{amount // 1024**power}{suffix}"
+    return str(amount)
+
+
+def _is_in_bytes(resource: str) -> bool:
+    return resource.startswith(MEMORY_LIKE) or resource.endswith(("-storage", ".storage"))
+
+
+def format_requests(requests: Mapping[str, int]) -> str:
+    """`cpu=2,memory=4Gi`: what `split_requests` reads."""
+    return join_requests({resource: format_amount(resource, requests[resource]) for resource in requests})

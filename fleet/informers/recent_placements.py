@@ -1,0 +1,190 @@
+"""Recent placements: how many each cluster got that a measurement of its load may not contain yet.
+
+A placement counts from the decision on, and by its binding once there is one. Bindings have the time of the API server,
+in whole seconds; the minute before a measurement that also counts covers that, and clocks that differ.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from fleet.clock import SECOND, Clock, epoch_nanoseconds
+from fleet.kube.cache.store import Store
+from fleet.kube.scopes import owner_key
+from fleet.model.keys import UNSCHEDULED
+from fleet.model.placement_key import PlacementKey
+from fleet.model.timestamps import timestamp_or_none
+from fleet.model.views import Binding, MemberCluster, Observed
+from fleet.snapshot.sidedata import REPORTED, FeedSample, list_recent_columns
+
+WINDOW: Final = 60 * SECOND
+"""A measurement may lack what was placed this long before."""
+LONGEST_USE: Final = 240 * SECOND
+"""Of a measurement, unless its feed allows a longer one."""
+SWEEP_INTERVAL: Final = 60 * SECOND
+
+
+class PlacedLoad(NamedTuple):
+    cluster: str
+    moment: int
+    cpu: int | None
+    """In thousandths; None where the request is not known."""
+
+
+Counts = dict[str, dict[str, float]]
+"""By column and cluster."""
+
+
+class RecentPlacements:
+    def __init__(
+        self,
+        stores: Iterable[Store[Observed[Binding]]],
+        *,
+        loads_of: Callable[[], Collection[str]],
+        cpu_of: Callable[[PlacementKey], int | None],
+        clock: Clock,
+    ) -> None:
+        """`loads_of` returns the feeds that plugins read as loads, `cpu_of` the request of a placement, or None."""
+        self._loads_of, self._cpu_of = loads_of, cpu_of
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._made: dict[tuple[PlacementKey, str], int] = {}
+        """When each placement came to each cluster."""
+        self._assumed: dict[PlacementKey, set[str]] = {}
+        """Clusters that were chosen in an attempt and have no binding yet."""
+        self._longest = LONGEST_USE
+        self._swept = epoch_nanoseconds(clock)
+        self._is_changed = False
+        self._loads: set[str] = set()
+        self._counts: Counts = {}
+        for store in stores:
+            store.subscribe(self._update)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def assume(self, key: PlacementKey, clusters: Iterable[str]) -> None:
+        """An attempt has chosen them, and will create the bindings."""
+        with self._lock:
+            now = epoch_nanoseconds(self._clock)
+            for cluster in clusters:
+                if self._made.setdefault((key, cluster), now) == now:
+                    self._assumed.setdefault(key, set()).add(cluster)
+                    self._is_changed = True
+
+    def settle(self, key: PlacementKey) -> None:
+        """The attempt has ended: what it did not create does not count."""
+        with self._lock:
+            for cluster in self._assumed.pop(key, ()):
+                self._made.pop((key, cluster), None)
+                self._is_changed = True
+
+    def note_measurement(self, load: str) -> None:
+        """Another one counts from now on."""
+        with self._lock:
+            self._is_changed |= load in self._loads
+
+    def count(self, samples: Mapping[str, FeedSample], clusters: Store[MemberCluster]) -> Counts | None:
+        """None if the counts are those of the last call."""
+        with self._lock:
+            self._sweep(samples)
+            loads = set(self._loads_of())
+            if not self._is_changed and loads == self._loads:
+                return None
+            self._is_changed, self._loads = False, loads
+            entries = self._made.items() if loads else ()
+            made = [PlacedLoad(cluster, moment, self._cpu_of(key)) for (key, cluster), moment in entries]
+            counts = count_by_load(loads, made, samples, clusters.get)
+            if counts == self._counts:
+                return None
+            self._counts = counts
+            return counts
+
+    def _sweep(self, samples: Mapping[str, FeedSample]) -> None:
+        """Also without measurements. Nothing that a usable one could lack is dropped."""
+        now = epoch_nanoseconds(self._clock)
+        self._longest = max((LONGEST_USE, *(sample.max_age for sample in samples.values())))
+        if now - self._swept >= SWEEP_INTERVAL:
+            self._swept = now
+            self._made = {entry: made for entry, made in self._made.items() if self._is_recent(made, now)}
+
+    def _is_recent(self, made: int, now: int) -> bool:
+        return made >= now - self._longest - WINDOW
+
+    def _update(self, old: Observed[Binding] | None, new: Observed[Binding] | None) -> None:
+        observed = new or old
+        owner = None if observed is None else owner_key(observed.view.metadata)
+        if observed is None or owner is None:
+            return
+        binding = observed.view
+        entry, now = (owner, binding.spec.target_cluster), epoch_nanoseconds(self._clock)
+        with self._lock:
+            before = self._made.get(entry)
+            made = None if new is None else _find_moment(binding)
+            if made is not None and old is not None:
+                made = now if _is_leaving(old.view) else before  # one that stays after all is a new placement
+            if made is not None and self._is_recent(made, now):
+                self._made[entry] = made
+            else:
+                self._made.pop(entry, None)
+            self._assumed.get(owner, set()).discard(binding.spec.target_cluster)
+            self._is_changed |= self._made.get(entry) != before
+
+
+def select_new(clusters: Iterable[str], bindings: Iterable[Binding]) -> list[str]:
+    """Without those where the placement is already."""
+    held = {binding.spec.target_cluster for binding in bindings if not _is_leaving(binding)}
+    return [cluster for cluster in clusters if cluster not in held]
+
+
+def list_placed(bindings: Iterable[Binding], cpu: int | None) -> Iterator[PlacedLoad]:
+    """Those that stay; `cpu` is what their placement requests."""
+    for binding in bindings:
+        made = _find_moment(binding)
+        if made is not None:
+            yield PlacedLoad(binding.spec.target_cluster, made, cpu)
+
+
+def count_by_load(
+    loads: Iterable[str],
+    placed: Collection[PlacedLoad],
+    samples: Mapping[str, FeedSample],
+    find_cluster: Callable[[str], MemberCluster | None],
+) -> Counts:
+    """The columns of the feed of recent placements."""
+
+    def find_measured(load: str, cluster: str) -> int | None:
+        if load == REPORTED:
+            return _find_report(find_cluster(cluster))
+        return samples[load].sampled_at if load in samples else None
+
+    counts: Counts = {}
+    for load in loads:
+        columns = [counts.setdefault(column, {}) for column in list_recent_columns(load)]
+        for each in placed:
+            measured = find_measured(load, each.cluster)
+            if measured is not None and each.moment >= measured - WINDOW:
+                is_known = each.cpu is not None
+                for column, number in zip(columns, (1.0, float(is_known), float(each.cpu or 0)), strict=True):
+                    column[each.cluster] = column.get(each.cluster, 0.0) + number
+    return counts
+
+
+def _find_moment(binding: Binding) -> int | None:
+    return None if _is_leaving(binding) else timestamp_or_none(binding.metadata.creation_timestamp)
+
+
+def _is_leaving(binding: Binding) -> bool:
+    return binding.spec.state == UNSCHEDULED or binding.metadata.deletion_timestamp is not None
+
+
+def _find_report(cluster: MemberCluster | None) -> int | None:
+    """When a member has measured what it reports; an agent that does not say so has done it by its last heartbeat."""
+    if cluster is None:
+        return None
+    usage = cluster.status.resource_usage
+    observed = None if usage is None else timestamp_or_none(usage.observation_time)
+    beats = [timestamp_or_none(agent.last_received_heartbeat) for agent in cluster.status.agent_status]
+    return observed if observed is not None else max((beat for beat in beats if beat is not None), default=None)

@@ -1,0 +1,280 @@
+"""Clusters need room for what a placement requests: beside what their members report as used, and what was placed there
+and is not in their reports yet.
+
+Room is booked as soon as a cluster is chosen, so a burst of decisions cannot share the same room, and is given back
+when the member's report has caught up. A cluster that the placement is on already has room for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
+
+import msgspec
+import numpy as np
+
+from fleet.framework.arguments import RawArgs, decode_into
+from fleet.framework.context import RESOURCE_UNKNOWN, HookContext
+from fleet.framework.explaining import (
+    MOST_SUGGESTIONS,
+    ClusterEvent,
+    ClusterEventKind,
+    ClusterTraits,
+    Edit,
+    RejectedClusters,
+    Suggestion,
+)
+from fleet.framework.handle import Handle
+from fleet.framework.operations import Target
+from fleet.framework.policy.resource_requests import format_amount
+from fleet.framework.request import PlacementRequest
+from fleet.framework.scores import round_half_away_array
+from fleet.framework.state import CycleState
+from fleet.framework.status import MAX_CLUSTER_SCORE, Code, Status
+from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Verdict
+from fleet.model.views import PlacementPolicy
+from fleet.snapshot.capacity import MILLI
+from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Mask, Rows, from_bools, from_rows
+from fleet.snapshot.frame import Frame
+
+GROWTH_PROPERTY: Final = "scaling.fleet.dev/max-"
+"""Of a cluster, followed by a resource: how much of it the cluster may have after it has scaled up."""
+
+_INSUFFICIENT, _NEVER, _UNKNOWN = 1, 2, 3
+_EVENTS: Final = (ClusterEvent(ClusterEventKind.UPDATE_CAPACITY),)
+
+
+class ResourceFitArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    resources: tuple[str, ...] = ("cpu", "memory")
+    """Those that clusters are ranked by; all that a placement requests count for whether it fits."""
+    strategy: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
+    unknown: Literal["Pass", "Reject"] = "Pass"
+    """What becomes of clusters that do not report a requested resource."""
+
+
+def _shorten(details: Details) -> str:
+    return f"too little {details['resource']}"
+
+
+def _describe_lack(details: Details) -> str:
+    if "free" not in details:
+        return f"{details['resource']} {details['requested']} (has {details['allocatable']})"
+    return f"{details['resource']} {details['requested']} ({details['free']} free)"
+
+
+def _describe_use(details: Details, now: int) -> Iterator[str]:
+    del now
+    yield f"used {details['used']}, booked {details['booked']}"
+    if details["alsoShort"]:
+        yield f"also too little {', '.join(details['alsoShort'])}"
+
+
+class ResourceFit(PluginTraits):
+    READS = ("usage", "properties", "room", "obsolete")
+    READS_POLICY_ONLY = True
+    ROW_LOCAL = True
+    RESERVE_REJECTS = False
+    REASONS = ReasonTable(
+        Reason(
+            "InsufficientCapacity",
+            Code.UNSCHEDULABLE,
+            "needs {resource} {requested}, and {free} of {allocatable} is free: {short} is missing{afterwards}",
+            short=_shorten,
+            lacks=_describe_lack,
+            lines=_describe_use,
+            about_cluster_only=True,
+        ),
+        Reason(
+            "NeverFits",
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            "needs {resource} {requested}, and the cluster has {allocatable} in all",
+            short=_shorten,
+            lacks=_describe_lack,
+            lines=_describe_use,
+            about_cluster_only=True,
+        ),
+        Reason(
+            "ResourceUnknown",
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            "needs {resource} {requested}, and the cluster does not report {resource}",
+            short="does not report what is requested",
+            about_cluster_only=True,
+        ),
+    )
+
+    def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
+        self._args = decode_into(raw, ResourceFitArgs)
+        self._handle = handle
+
+    def name(self) -> str:
+        return "ResourceFit"
+
+    # --- deciding -----------------------------------------------------------------------------------------------
+
+    def pre_filter(
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame
+    ) -> tuple[Mask | None, Status | None]:
+        del ctx, state, frame
+        return None, None if req.requests else Status.new(Code.SKIP)
+
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+        del state, alive
+        reason = np.zeros(frame.size, dtype=np.uint16)
+        for resource, amount in req.requests.items():
+            room = frame.capacity(resource)
+            is_short = room.known & (room.free(priority=req.priority) < amount)
+            never = is_short & (amount > room.alloc)
+            if never.any():
+                never &= ~(_read_growth(frame, resource) >= room.used + amount)
+            reason[is_short & (reason == 0)] = _INSUFFICIENT
+            reason[never & (reason != _UNKNOWN)] = _NEVER
+            unknown = ~room.known & frame.valid_mask
+            if self._args.unknown == "Reject":
+                reason[unknown & (reason != _NEVER)] = _UNKNOWN
+            elif unknown.any():
+                ctx.warn(RESOURCE_UNKNOWN, resource, from_bools(unknown))
+        own = ctx.active | ctx.obsolete | from_rows(ctx.bindings.unscheduled)
+        return Verdict(ok=from_bools(reason == 0) | own, reason=reason)
+
+    def pre_score(
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, feasible: Rows, verdicts: object
+    ) -> Status | None:
+        del ctx, state, frame, feasible, verdicts
+        return None if req.requests else Status.new(Code.SKIP)
+
+    def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
+        del ctx, state
+        shares = [_share_left(req, frame, resource, rows) for resource in self._args.resources]
+        if not shares:
+            return np.zeros(len(rows), dtype=np.int64)
+        if self._args.strategy == "MostAllocated":
+            shares = [1 - share for share in shares]
+        mean: FloatArray = np.mean(np.nan_to_num(shares), axis=0) * MAX_CLUSTER_SCORE
+        return round_half_away_array(np.clip(mean, 0, MAX_CLUSTER_SCORE))
+
+    async def reserve(
+        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target
+    ) -> Status | None:
+        """On the event loop, so that the next decision sees it."""
+        del ctx, state
+        if self._handle is not None and placement.requests:
+            self._handle.reserve_room(target.cluster, placement.key, placement.requests)
+        return None
+
+    async def unreserve(self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target) -> None:
+        del ctx, state
+        if self._handle is not None and placement.requests:
+            self._handle.release_room(target.cluster, placement.key)
+
+    # --- explaining ---------------------------------------------------------------------------------------------
+
+    def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
+        """The numbers of the resource that decided, as quantities, and the other resources that are short."""
+        resources = [name for name in req.requests if _is_reason(req, frame, row, name, reason)]
+        if not resources:
+            return {}
+        resource, amount = resources[0], req.requests[resources[0]]
+        details: dict[str, object] = {"resource": resource, "requested": format_amount(resource, amount)}
+        if reason == _UNKNOWN:
+            return details
+        room = frame.capacity(resource)
+        allocatable, used = int(room.alloc[row]), int(room.used[row])
+        details["allocatable"] = format_amount(resource, allocatable)
+        if reason == _INSUFFICIENT:
+            free = int(room.free(priority=req.priority)[row])
+            grows = amount > allocatable
+            details |= {
+                "free": format_amount(resource, free),
+                "short": format_amount(resource, amount - free),
+                "afterwards": ", until it has scaled up" if grows else "",
+                "afterScaleUp": grows,
+            }
+        details |= {
+            "used": format_amount(resource, used),
+            "booked": format_amount(resource, int(room.assumed[row])),
+            "alsoShort": [name for name in req.requests if name != resource and _find_short(req, frame, row, name) > 0],
+        }
+        return details
+
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
+        return _EVENTS
+
+    def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion]:
+        """Smaller requests, or more room on the clusters that lack least."""
+        if rejected.reason == self.REASONS[_UNKNOWN].name:
+            return
+        req, frame = rejected.request, rejected.frame
+        rows = sorted(frame.sort_by_name(rejected.rows), key=lambda row: _weigh_lack(req, frame, row))
+        fitting: dict[tuple[tuple[str, int], ...], None] = {}
+        for row in rows[max(rejected.need, 1) - 1 :]:
+            fitting[tuple(_list_fitting(req, frame, row))] = None
+            if len(fitting) == MOST_SUGGESTIONS:
+                break
+        for amounts in fitting:
+            if all(amount > 0 for _, amount in amounts):
+                yield Suggestion([_request(resource, amount) for resource, amount in amounts])
+        yield from rejected.suggest_per_cluster(lambda row: list(_list_additions(req, frame, row)), rows)
+
+    def list_newcomers(self, req: PlacementRequest, frame: Frame, in_use: int) -> Iterator[ClusterTraits]:
+        capacity = {resource: format_amount(resource, amount) for resource, amount in req.requests.items()}
+        yield ClusterTraits({}, {}, capacity)
+
+
+def _read_growth(frame: Frame, resource: str) -> FloatArray:
+    """Whole units; NaN where a cluster does not say."""
+    scale = 1000 if resource in MILLI else 1
+    values: FloatArray = frame.property(GROWTH_PROPERTY + resource).values * scale
+    return values
+
+
+def _share_left(req: PlacementRequest, frame: Frame, resource: str, rows: Rows) -> FloatArray:
+    """Of the room of each cluster, what is free once the placement is there; NaN for what is not reported."""
+    room = frame.capacity(resource)
+    left = room.free(priority=req.priority)[rows] - req.requests.get(resource, 0)
+    has = room.alloc[rows]
+    share: FloatArray = np.divide(left, has, out=np.full(len(rows), np.nan), where=has > 0)
+    return share
+
+
+def _find_short(req: PlacementRequest, frame: Frame, row: int, resource: str) -> int:
+    """How much is missing; 0 or less if nothing is."""
+    room = frame.capacity(resource)
+    return req.requests[resource] - int(room.free(priority=req.priority)[row]) if room.known[row] else 0
+
+
+def _is_reason(req: PlacementRequest, frame: Frame, row: int, resource: str, reason: int) -> bool:
+    room, amount = frame.capacity(resource), req.requests[resource]
+    if reason == _UNKNOWN:
+        return not room.known[row]
+    if _find_short(req, frame, row, resource) <= 0:
+        return False
+    if reason == _NEVER:
+        growth = _read_growth(frame, resource)[row]
+        return bool(amount > room.alloc[row] and not growth >= room.used[row] + amount)
+    return True
+
+
+def _weigh_lack(req: PlacementRequest, frame: Frame, row: int) -> float:
+    """The greatest share of a request that is missing."""
+    shares = (_find_short(req, frame, row, name) / amount for name, amount in req.requests.items() if amount)
+    return max(shares, default=0.0)
+
+
+def _list_fitting(req: PlacementRequest, frame: Frame, row: int) -> Iterator[tuple[str, int]]:
+    """The short resources, with what would fit."""
+    for resource, amount in req.requests.items():
+        short = _find_short(req, frame, row, resource)
+        if short > 0:
+            yield resource, max(amount - short, 0)
+
+
+def _list_additions(req: PlacementRequest, frame: Frame, row: int) -> Iterator[Edit]:
+    for resource in req.requests:
+        short = _find_short(req, frame, row, resource)
+        if short > 0:
+            value = format_amount(resource, short)
+            yield {"op": "addCapacity", "cluster": frame.name(row), "resource": resource, "value": value}
+
+
+def _request(resource: str, amount: int) -> Edit:
+    return {"op": "setRequest", "resource": resource, "value": format_amount(resource, amount)}

@@ -1,0 +1,123 @@
+"""The project's own way to a release: `.ci/release`, carried out with a builder that writes what docker would."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.release.repositories import IDENTITY
+from tests.unit.release.stage import PATH, TAG, Stage
+
+ROOT = Path(__file__).resolve().parents[3]
+BASE = f"sha256:{'7' * 64}"
+BUILDER = """
+import json, sys
+from pathlib import Path
+from tests.unit.release.images import write_layout
+
+arguments = sys.argv[1:]
+if arguments[:3] == ["buildx", "imagetools", "inspect"]:
+    print("BASE")
+else:
+    assert arguments[:2] == ["buildx", "build"] and arguments[-1] == "."
+    output = dict(part.split("=", 1) for part in arguments[arguments.index("--output") + 1].split(","))
+    assert (output["type"], output["tar"]) == ("oci", "false")
+    labels = [each.removeprefix("--label=") for each in arguments if each.startswith("--label=")]
+    write_layout(Path(output["dest"]), dict(each.split("=", 1) for each in labels), platforms=2)
+    built = [arguments[at + 1] for at, each in enumerate(arguments) if each == "--build-arg"]
+    Path("SEEN").write_text(json.dumps(dict(each.split("=", 1) for each in built)))
+"""
+
+
+def write_program(file: Path, *command: str) -> None:
+    file.write_text(f'#!/bin/sh\nexec {" ".join(command)} "$@"\n', encoding="utf-8")
+    file.chmod(0o755)
+
+
+@pytest.fixture
+def environment(stage: Stage) -> dict[str, str]:
+    clone = stage.clone
+    (clone.folder / ".ci").mkdir()
+    for name in (".ci/release", "Dockerfile"):
+        shutil.copy2(ROOT / name, clone.folder / name)
+    clone.git("add", ".")
+    clone.git("commit", "--quiet", "-m", "how it is released")
+    clone.push()
+    programs = stage.folder / "programs"
+    programs.mkdir()
+    builder = BUILDER.replace("BASE", BASE).replace("SEEN", str(stage.folder / "arguments.json"))
+    (programs / "builder.py").write_text(builder, encoding="utf-8")
+    write_program(programs / "docker", "env", f"PYTHONPATH={ROOT}", sys.executable, str(programs / "builder.py"))
+    write_program(programs / "fleet", sys.executable, "-m", "fleet.cli")
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    release = {"FLEET_RELEASE_REGISTRY": stage.target, "FLEET": str(programs / "fleet")}
+    return {**os.environ, **IDENTITY, **release, "PATH": path}
+
+
+def run_release(stage: Stage, environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    command = [str(stage.clone.folder / ".ci" / "release"), *options]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_release_is_claimed_built_published_and_verified(stage: Stage, environment: dict[str, str]) -> None:
+    reason = "a crash, with $(rm -rf /) and \"quotes\" = 'more'"
+    ran = run_release(stage, environment, "--reason", reason, "--rebuild-reason", "")
+
+    assert ran.returncode == 0, ran.stderr
+    assert "FAILED" not in ran.stdout
+    assert list(stage.registry.tags[PATH]) == [TAG]
+    arguments = json.loads((stage.folder / "arguments.json").read_text())
+    assert (arguments["TAG"], arguments["VERSION"], arguments["REVISION"]) == (TAG, TAG, stage.clone.head)
+    assert arguments["PYTHON_DIGEST"] == BASE
+    message = stage.clone.git("tag", "-l", "--format=%(contents)", TAG)
+    assert f"dev.fleet.build/reason: {reason}" in message
+    assert f"org.opencontainers.image.base.digest: {BASE}" in message
+    assert stage.verify().code == 0
+
+
+def test_a_refused_release_builds_nothing(stage: Stage, environment: dict[str, str]) -> None:
+    ran = run_release(stage, environment)
+
+    assert ran.returncode == 3
+    assert "--reason is missing" in ran.stderr
+    assert not (stage.folder / "arguments.json").exists()
+    assert stage.registry.writes == []
+
+
+def test_a_release_needs_a_registry(stage: Stage, environment: dict[str, str]) -> None:
+    del environment["FLEET_RELEASE_REGISTRY"]
+    ran = run_release(stage, environment, "--reason=a crash")
+
+    assert ran.returncode != 0
+    assert "name the repository of bridge builds" in ran.stderr
+
+
+def test_arguments_of_the_build_are_those_of_the_dockerfile(stage: Stage, environment: dict[str, str]) -> None:
+    assert run_release(stage, environment, "--reason=a crash").returncode == 0
+    declared = {
+        line.removeprefix("ARG ").partition("=")[0]
+        for line in (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+        if line.startswith("ARG ")
+    }
+
+    assert json.loads((stage.folder / "arguments.json").read_text()).keys() <= declared
+
+
+def test_the_workflow_runs_it_on_the_whole_history_and_passes_texts_as_variables() -> None:
+    workflow: Any = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8"))
+    steps = workflow["jobs"]["build"]["steps"]
+    scripts = [step["run"] for step in steps if "run" in step]
+
+    assert any(script.startswith(".ci/release ") for script in scripts)
+    assert not [script for script in scripts if "${{" in script]
+    assert next(step for step in steps if step.get("uses", "").startswith("actions/checkout"))["with"] == {
+        "fetch-depth": 0
+    }
