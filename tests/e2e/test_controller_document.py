@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import signal
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from fleet.history import History
-from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.keys import SCHEDULER_NAME
 from tests.e2e.hub import LEASE_NAMESPACE, Hub
@@ -21,7 +19,6 @@ from tests.extender import Json, an_extender, list_names
 
 FLEET: Final = (sys.executable, "-m", "fleet.cli")
 QUIET: Final = ("--set=metrics.address=off", "--set=health.address=off", "--no-leader-elect")
-SECRETS: Final = Resource("", "v1", "secrets", "Secret", namespaced=True)
 TOKEN: Final = "hush-hush-hush"
 PRICES: Final = {"items": [{"name": "a", "price": 3}, {"name": "b", "price": 1}, {"name": "c", "price": 2}]}
 
@@ -64,11 +61,7 @@ def test_F3_135_F3_137_an_extender_a_feed_and_a_secret_decide(hub: Hub, tmp_path
     async def story(file: Path) -> None:
         async with hub.connected() as transport:
             world = World(transport)
-            data = {"PRICE_TOKEN": base64.b64encode(TOKEN.encode()).decode()}
-            if await world.find(SECRETS, f"{LEASE_NAMESPACE}/outside") is None:
-                await world.create(
-                    SECRETS, {"metadata": {"name": "outside", "namespace": LEASE_NAMESPACE}, "data": data}
-                )
+            await world.hold_secret(f"{LEASE_NAMESPACE}/outside", PRICE_TOKEN=TOKEN.encode())
             for name in "abc":
                 await world.join(name)
             command = [*FLEET, "controller", f"--kubeconfig={hub.access.kubeconfig}", f"--config={file}"]
@@ -117,11 +110,7 @@ def test_a_secret_that_is_no_text_does_not_refuse_the_start(hub: Hub, tmp_path: 
     async def story() -> None:
         async with hub.connected() as transport:
             world = World(transport)
-            data = {"PRICE_TOKEN": base64.b64encode(b"\xff" + TOKEN.encode()).decode()}
-            if await world.find(SECRETS, f"{LEASE_NAMESPACE}/binary") is None:
-                await world.create(
-                    SECRETS, {"metadata": {"name": "binary", "namespace": LEASE_NAMESPACE}, "data": data}
-                )
+            await world.hold_secret(f"{LEASE_NAMESPACE}/binary", PRICE_TOKEN=b"\xff" + TOKEN.encode())
             await world.join("a")
             command = [*FLEET, "controller", f"--kubeconfig={hub.access.kubeconfig}", f"--config={file}", *QUIET]
             with written.open("w") as log, subprocess.Popen(command, stderr=log) as process:

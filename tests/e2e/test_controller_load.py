@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import signal
 import subprocess
@@ -16,7 +15,7 @@ from fleet.kube.resource import STATUS
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS
 from fleet.model.keys import SCHEDULER_NAME
 from tests.e2e.hub import LEASE_NAMESPACE, Hub
-from tests.e2e.test_controller_document import FLEET, QUIET, SECRETS
+from tests.e2e.test_controller_document import FLEET, QUIET
 from tests.e2e.world import ANYTHING, World
 from tests.extender import an_extender
 from tests.prometheus import a_prometheus
@@ -69,13 +68,6 @@ async def place(world: World, name: str, scheduler: str) -> None:
     await world.create(CLUSTER_SCOPED.placement, {"metadata": metadata, "spec": spec})
 
 
-async def hold(world: World, secret: str, token: str) -> None:
-    data = {"token": base64.b64encode(token.encode()).decode()}
-    if await world.find(SECRETS, f"{LEASE_NAMESPACE}/{secret}") is None:
-        metadata = {"name": secret, "namespace": LEASE_NAMESPACE}
-        await world.create(SECRETS, {"metadata": metadata, "data": data})
-
-
 def test_F3_137_loads_of_providers_in_the_arguments_decide(hub: Hub, tmp_path: Path) -> None:
     """Another Secret has a key of the same name."""
     url = f"sqlite:///{tmp_path / 'history.sqlite'}"
@@ -84,8 +76,8 @@ def test_F3_137_loads_of_providers_in_the_arguments_decide(hub: Hub, tmp_path: P
     async def story(file: Path) -> str:
         async with hub.connected() as transport:
             world = World(transport)
-            await hold(world, "outside", "of-another-service")
-            await hold(world, "load-metrics", TOKEN)
+            await world.hold_secret(f"{LEASE_NAMESPACE}/outside", token=b"of-another-service")
+            await world.hold_secret(f"{LEASE_NAMESPACE}/load-metrics", token=TOKEN.encode())
             for name in "ab":
                 await world.join(name)
                 usage = {"resourceUsage": {"capacity": {"cpu": "64"}}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,7 @@ Json = dict[str, Any]
 
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
+SECRETS: Final = Resource("", "v1", "secrets", "Secret", namespaced=True)
 EVENTS: Final = Resource("", "v1", "events", "Event", namespaced=True)
 
 
@@ -69,6 +71,14 @@ class World:
         await self._call(Method.DELETE, resource.item(key))
 
     # --- member clusters ----------------------------------------------------------------------------------------------
+
+    async def hold_secret(self, key: str, **values: bytes) -> None:
+        """With these values and no others: the hub keeps Secrets of earlier tests."""
+        if await self.find(SECRETS, key) is not None:
+            await self.delete(SECRETS, key)
+        namespace, _, name = key.partition("/")
+        data = {field: base64.b64encode(value).decode() for field, value in values.items()}
+        await self.create(SECRETS, {"metadata": {"name": name, "namespace": namespace}, "data": data})
 
     async def join(self, name: str, *, labels: Mapping[str, str] | None = None, **spec_and_status: Any) -> None:
         """An eligible cluster. `taints` go into the spec, everything else `member_status` knows into the status."""

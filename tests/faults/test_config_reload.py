@@ -14,7 +14,6 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.manager.config_reload import INTERVAL, SECRETS_INTERVAL, ConfigReload
 from fleet.manager.health import HealthChecks
@@ -23,7 +22,7 @@ from fleet.manager.secret_values import read_secrets
 from fleet.settings import Effective, load_settings
 from fleet.settings.document.substitution import SecretValues
 from tests.e2e.hub import LEASE_NAMESPACE, soon
-from tests.e2e.world import ANYTHING, World
+from tests.e2e.world import ANYTHING, SECRETS, World
 from tests.faults.hub_api import a_hub
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
@@ -38,7 +37,6 @@ OFF: Final = ("metrics.address=off", "health.address=off", "eligibility.heartbea
 QUICK: Final = ("resourceSnapshots.minimumInterval=0s", "resourceSnapshots.collectionTime=0s", "api.qps=10000")
 NOTICED: Final = 2 * INTERVAL + 0.5
 """Virtual seconds until an edit has taken effect."""
-SECRETS: Final = Resource("", "v1", "secrets", "Secret", namespaced=True)
 THREE: Final = {"placementType": "PickN", "numberOfClusters": 3}
 
 
