@@ -81,6 +81,7 @@ def fleet(
     examples="""
         fleet simulate -f examples/                           every placement against every cluster
         fleet simulate -f examples/ --why edge-lab            one cluster: why not, and what would help
+        fleet simulate -f fleet.yaml --scenario region-lost.yaml     step by step, in virtual time
         fleet simulate --live web --edit 'setCount value=4'   what if, on the fleet as it is
         fleet simulate --live web --edit 'removeCluster cluster=ams-1' --impact
     """,
@@ -132,6 +133,10 @@ def simulate(
         str | None,
         typer.Option("--snapshot", metavar="FILE", help="Replay a file of `fleet snapshot export`, at its time."),
     ] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Option("--scenario", metavar="FILE", help="Play these steps on the fleet in the files, in virtual time."),
+    ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Use the live fleet, through the API, instead of files.")
     ] = False,
@@ -177,6 +182,7 @@ def simulate(
         from fleet.cli.commands.simulate_live import LiveSimulation, simulate_live
 
         for_files = {
+            "--scenario": scenario,
             "--snapshot": snapshot,
             "--now": now,
             "--set": settings,
@@ -218,6 +224,12 @@ def simulate(
         from fleet.cli.commands.snapshot import apply_snapshot
 
         options = apply_snapshot(snapshot, options)
+    if scenario is not None:
+        from fleet.cli.scenario.run import run_scenario
+
+        unused = {"--why": why, "--expect-fulfilled": expect_fulfilled, "--ask-extenders": ask_extenders}
+        _refuse([name for name, given in unused.items() if given], "cannot be combined with --scenario")
+        raise typer.Exit(run_scenario(scenario, options))
     raise typer.Exit(run_simulate(options))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from fleet.hub.access.authentication import Tokens
@@ -16,7 +16,7 @@ from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.objects.definitions import Definitions
 from fleet.hub.objects.event_expiry import EventExpiry
 from fleet.hub.objects.garbage_collector import GarbageCollector
-from fleet.hub.objects.metadata import Clock
+from fleet.hub.objects.metadata import Clock, new_uid
 from fleet.hub.objects.objects import ObjectLifecycle
 from fleet.hub.objects.patching import Patcher
 from fleet.hub.storage.conversion import stored_resource
@@ -40,11 +40,12 @@ class Hub:
         revision: int = 1,
         entries: Iterable[tuple[str, StoredEntry]] = (),
         clock: Clock = time.time,
+        new_uid: Callable[[], str] = new_uid,
     ) -> None:
         self.registry = KindRegistry((*KINDS, *REVIEWS))
         self.store = HubStore(revision=revision)
         self.definitions = Definitions(self.registry, clock=clock, stored=self._stored_definitions)
-        self.objects = ObjectLifecycle(self.store, clock=clock, definitions=self.definitions)
+        self.objects = ObjectLifecycle(self.store, clock=clock, definitions=self.definitions, new_uid=new_uid)
         self.patcher = Patcher(self.objects, clock=clock)
         self.openapi = OpenAPI(self.registry)
         self.tokens = tokens

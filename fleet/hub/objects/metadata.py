@@ -121,7 +121,11 @@ def generate_name(document: Document) -> None:
         metadata["name"] = base + "".join(_RANDOM.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
 
 
-def initialize(kind: Kind, document: Document, *, namespace: str, now: float) -> None:
+def new_uid() -> str:
+    return str(uuid.uuid4())
+
+
+def initialize(kind: Kind, document: Document, *, namespace: str, now: float, uid: str) -> None:
     """Sets the server-owned fields of a new object, overwriting those of the client."""
     metadata = document["metadata"]
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink", "resourceVersion"):
@@ -131,7 +135,7 @@ def initialize(kind: Kind, document: Document, *, namespace: str, now: float) ->
     else:
         metadata.pop("namespace", None)
     drop_empty(metadata)
-    metadata["uid"] = str(uuid.uuid4())
+    metadata["uid"] = uid
     metadata["creationTimestamp"] = format_timestamp(now)
     if kind.counts_generations:
         metadata["generation"] = 1

@@ -7,7 +7,7 @@ writes of one object cannot overtake each other. Only after that does a request 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -62,9 +62,17 @@ class DefinitionRules(Protocol):
 
 
 class ObjectLifecycle:
-    def __init__(self, store: HubStore, *, clock: metadata.Clock, definitions: DefinitionRules) -> None:
+    def __init__(
+        self,
+        store: HubStore,
+        *,
+        clock: metadata.Clock,
+        definitions: DefinitionRules,
+        new_uid: Callable[[], str],
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._new_uid = new_uid
         self._definitions = definitions
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -115,7 +123,7 @@ class ObjectLifecycle:
         )
 
     def _complete_new(self, kind: Kind, namespace: str, document: Document) -> None:
-        metadata.initialize(kind, document, namespace=namespace, now=self._clock())
+        metadata.initialize(kind, document, namespace=namespace, now=self._clock(), uid=self._new_uid())
         admission.prepare_new(kind, document)
         if kind.resource == DEFINITIONS:
             self._definitions.complete(document, None)

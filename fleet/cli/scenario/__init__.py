@@ -1,0 +1,1 @@
+"""Scenarios: the real controller on a hub in memory, in virtual time."""

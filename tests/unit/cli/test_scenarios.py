@@ -1,0 +1,154 @@
+"""`fleet simulate --scenario`: the controller plays the steps in virtual time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.unit.cli.conftest import Fleet, Ran
+from tests.unit.cli.manifests import NOW, Manifest, member, placement
+from tests.unit.cli.profiled import HEAD, targets
+from tests.unit.cli.test_simulated_room import sized, wanting
+
+Json = dict[str, Any]
+Play = Callable[..., Ran]
+
+SCENARIO: Final = {"apiVersion": "scheduling.fleet.dev/v1alpha1", "kind": "FleetScenario"}
+REGIONS: Final = {"a": "west", "b": "west", "c": "east", "d": "east"}
+
+
+@pytest.fixture
+def play(tmp_path: Path, fleet: Fleet) -> Play:
+    def played(
+        manifests: list[Manifest], steps: list[Json], *options: str, profile: Json | None = None, **more: str
+    ) -> Ran:
+        files, scenario, config = tmp_path / "fleet.yaml", tmp_path / "scenario.yaml", tmp_path / "config.yaml"
+        files.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
+        scenario.write_text(yaml.safe_dump({**SCENARIO, "steps": steps, **more}, sort_keys=False), encoding="utf-8")
+        config.write_text(yaml.safe_dump({**HEAD, **({} if profile is None else {"profiles": [profile]})}))
+        given = ("--config", str(config)) if profile is not None else ()
+        return fleet("simulate", "-f", str(files), "--scenario", str(scenario), *given, *options)
+
+    return played
+
+
+def regional(*names: str) -> list[Manifest]:
+    return [member(name, region=REGIONS[name]) for name in names]
+
+
+def picking(name: str, number: int, **required: str) -> Manifest:
+    selector = {"labelSelector": {"matchLabels": required}}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [selector]}}
+    affinity: Json = {"affinity": {"clusterAffinity": terms}} if required else {}
+    return placement(name, placementType="PickN", numberOfClusters=number, **affinity)
+
+
+def steps_of(ran: Ran) -> list[Json]:
+    report = json.loads(ran.out)
+    assert report["kind"] == "FleetScenarioReport", ran.err
+    steps: list[Json] = report["steps"]
+    return steps
+
+
+def moves(step: Json, kind: str) -> set[str]:
+    return {f"{move['placement']}/{move['cluster']}" for move in step[kind]}
+
+
+def test_W_17_a_region_that_is_lost_moves_what_can_move(play: Play) -> None:
+    steps: list[Json] = [{"at": "0s"}, {"at": "1m", "leave": {"matchLabels": {"region": "west"}}}]
+    west = picking("west", 2, region="west")
+    ran = play([*regional("a", "b", "c", "d"), picking("web", 3), west], steps, "-o", "json")
+    begin, lost = steps_of(ran)
+    assert len(begin["placed"]) == 5
+    assert begin["short"] == []
+    assert {"web/a", "web/b", "west/a", "west/b"} & moves(begin, "placed") == moves(lost, "removed")
+    assert {f"web/{name}" for name in "cd"} == {
+        move for move in moves(begin, "placed") | moves(lost, "placed") if move[-1] in "cd"
+    }
+    assert lost["short"] == ["web", "west"]
+    assert ran.code == 0
+
+
+def test_W_17_decisions_are_those_of_fleet_simulate_and_the_same_in_each_run(
+    play: Play, fleet: Fleet, tmp_path: Path
+) -> None:
+    manifests = [*regional("a", "b", "c"), picking("web", 2), picking("east", 1, region="east")]
+    first, second = (steps_of(play(manifests, [{"at": "0s"}], "-o", "json")) for _ in range(2))
+    assert first == second
+    decided = json.loads(fleet("simulate", "-f", str(tmp_path / "fleet.yaml"), "-o", "json").out)
+    expected = {
+        f"{each['answer']['placement']['name']}/{name}" for each in decided["decisions"] for name in targets(each)
+    }
+    assert moves(first[0], "placed") == expected
+
+
+def test_W_17_a_cluster_wakes_only_placements_that_it_helps(play: Play) -> None:
+    manifests = [*regional("a"), *(picking(f"p{number}", 1, region="east") for number in range(5))]
+    useless, useful = member("b", region="west"), member("c", region="east")
+    steps: list[Json] = [{"at": "0s"}, {"at": "1m", "apply": [useless]}, {"at": "2m", "apply": [useful]}]
+    begin, joined, helped = steps_of(play(manifests, steps, "-o", "json"))
+    assert len(begin["short"]) == 5
+    assert joined["attempts"] == []
+    assert sorted(attempt["placement"] for attempt in helped["attempts"]) == begin["short"]
+    assert moves(helped, "placed") == {f"p{number}/c" for number in range(5)}
+    assert helped["short"] == []
+
+
+def test_room_is_filled_to_the_last_copy(play: Play) -> None:
+    manifests = [sized("a", has={"cpu": "8"}), sized("b", has={"cpu": "5"}), wanting("web", "cpu=2")]
+    steps: list[Json] = [{"at": "0s"}, {"at": "1m", "fill": {"placement": "web", "atMost": 50}}]
+    ran = play(manifests, steps, profile={"base": "ExtendedProfile"})
+    assert "fill with web: 5 fit" in ran.out
+    assert ran.code == 0
+
+
+def test_silence_recovery_and_expectations(play: Play) -> None:
+    steps: list[Json] = [
+        {"at": "0s", "silence": {"names": ["a"]}},
+        {"at": "10m", "apply": [picking("web", 1)]},
+        {
+            "at": "11m",
+            "expect": [{"placement": "web", "state": "Unscheduled", "clusters": []}],
+            "recover": {"names": ["a"]},
+        },
+        {"at": "12m", "expect": [{"placement": "web", "state": "Scheduled", "clusters": ["a"], "count": 1}]},
+        {"at": "1h", "expect": [{"placement": "web", "count": 2}, {"placement": "shop", "count": 0}]},
+    ]
+    ran = play(regional("a"), steps)
+    assert ran.code == 1
+    unmet = ran.out.partition("NOT AS EXPECTED\n")[2].splitlines()
+    assert unmet == [
+        "1h  web: expected on 2 clusters, is on 1: a",
+        "1h  shop: there is no such placement",
+    ]
+    assert "from " + NOW in ran.out
+
+
+@pytest.mark.parametrize(
+    "steps, more, message",
+    [
+        ([], {}, "steps: "),
+        ([{"at": "soon"}], {}, "steps[0].at: 'soon' should be a duration such as 90s, 5m or 1h30m"),
+        ([{"at": "2m"}, {"at": "1m"}], {}, "scenario.yaml:5: steps[1].at: 1m is before the step above it"),
+        ([{"at": "0s", "leave": {}}], {}, "give either names or matchLabels"),
+        ([{"at": "0s", "expect": [{"placement": "web"}]}], {}, "expects nothing: give clusters, count or state"),
+        ([{"at": "0s", "evict": {}}], {}, "steps[0].evict: "),
+        ([{"at": "0s"}], {"until": "900h"}, "a scenario may last 31 days at most"),
+        (
+            [{"at": "0s", "apply": [{"kind": "Widget", "apiVersion": "v1", "metadata": {"name": "x"}}]}],
+            {},
+            "steps[0]: ",
+        ),
+        ([{"at": "0s", "delete": [{"name": "web"}]}], {}, "steps[0]: "),
+    ],
+)
+def test_a_wrong_scenario_is_refused(play: Play, steps: list[Json], more: dict[str, str], message: str) -> None:
+    ran = play(regional("a"), steps, **more)
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.out == ""
