@@ -1,9 +1,9 @@
 # One image for every role: `fleet controller`, `fleet api`, `fleet migrate`. How to build and verify it: docs/image.md.
 # tests/image carries out these instructions without a container engine; it knows the forms that are used here.
 
-# The Python that the tests run on. Name the digest as well to build from these very bytes.
+# The Python that the tests run on. The digest decides, so change both; without one, the tag does.
 ARG PYTHON=3.11.14-slim-bookworm
-ARG PYTHON_DIGEST=""
+ARG PYTHON_DIGEST=sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d
 
 # --- the virtual environment ------------------------------------------------------------------------------------------
 
