@@ -93,7 +93,7 @@ bench: $(DEV) assets ## Measure the decision core, the client, the embedded hub 
 robustness: $(DEV) ## Check histories of clients while processes, clocks, disk, power and network fail (SEED=1 ROUNDS=10 FAULTS=10)
 	$(PYTHON) -m tests.robustness --seed $(SEED) --rounds $(ROUNDS) --faults $(FAULTS)
 
-hostile: $(DEV) ## Send the API what no client sends, and see that it goes on (SEED=1 REQUESTS=100000)
+hostile: $(DEV) ## Send hub and API what no client sends, and see that they go on (SEED=1 REQUESTS=100000)
 	$(PYTHON) -m tests.robustness.hostile --seed $(SEED) --requests $(REQUESTS)
 
 soak: $(DEV) ## Measure how memory grows over many events, for hours (EVENTS=1000000)

@@ -1,50 +1,50 @@
-"""Hostile requests to `fleet api`: `python -m tests.robustness.hostile --requests 100000 --seed 1`.
+"""Hostile requests to hub and API: `python -m tests.robustness.hostile --requests 100000 --seed 1`.
 
-Every path of the API with values, headers and bodies that no client sends, requests that end in the middle, and bytes
-that are no HTTP. No answer may be a 500, the process has to go on, and its memory may not grow with the requests.
+Every path of both with values, headers and bodies that no client sends, by an administrator, by a caller without rights
+and by callers unknown; requests that end in the middle, and bytes that are no HTTP. No answer may be a failure that is
+not declared as overload by `Retry-After`, the processes have to go on, their memory may not grow with the requests, and
+a client that writes meanwhile may lose nothing that was acknowledged.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
+import secrets
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 from urllib.parse import quote
 
-from fleet.hub.access.authentication import read_tokens
+from fleet.history import migrate
+from fleet.hub.access.authentication import AUTHENTICATED, User, generate_administrator, write_tokens
 from tests.control_plane.process import ServerProcess
+from tests.robustness import hostile_hub
 from tests.robustness.faults import HubProcess
 from tests.robustness.fleet import write_kubeconfig
 from tests.robustness.forwarder import forwarding
-from tests.robustness.requests import request
+from tests.robustness.hostile_messages import VALUES, frame
+from tests.robustness.requests import NoAnswer, request
 
 OPENAPI: Final = Path(__file__).resolve().parents[2] / "api" / "openapi.json"
 CONNECTIONS: Final = 16
 SECONDS: Final = 60.0
 WARMING_UP: Final = 5
 """A part of so many of the requests is sent before memory is measured."""
-MOST_GROWTH: Final = 64 * 2**20
+MOST_GROWTH: Final = 50 * 2**20
 """Bytes, whatever the number of requests."""
-_VALUES: Final = (
-    "", "-", "..", "%00", "a" * 300, "web", "default", "💥", "';--", "<script>", "-1", "1e999", "NaN", "null",
-    "\r\nX: y",
-)  # fmt: skip
-_HEADERS: Final = (
-    "Accept: */*;q=x", "Accept: application/yaml", "Content-Type: text/html", "Content-Type: application/json",
-    "If-None-Match: \"", "Range: bytes=9-1", "Content-Length: -1", "Content-Length: 99999999999",
-    "Expect: 100-continue",
-    "Transfer-Encoding: chunked", "Transfer-Encoding: gzip, chunked", "Host: a b", "Cookie: =;=;fleet=\x7f", "X:\t\t",
-    "Authorization: Basic !!", "Last-Event-ID: -1", "Idempotency-Key: " + "k" * 300, "Upgrade: websocket",
-    "A: " + "b" * 9000,
-)  # fmt: skip
+_KEPT: Final = "kept"
+_KEPT_MAPS: Final = f"/api/v1/namespaces/{_KEPT}/configmaps"
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _BODIES: Final = (
     b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"a":' * 5000, b"[" * 50000, b'{"placement": {"kind": 1}}', b"9" * 5000,
     b'{"edits": [{"set": null}]}', b'{"plugin": "x", "message": "\xed\xa0\x80"}',
@@ -66,27 +66,20 @@ class HostileReport:
         return [*self.wrong, *grown]
 
 
-def make_request(rng: Random, operations: list[tuple[str, str]], token: str) -> bytes:
+def make_request(rng: Random, operations: list[tuple[str, str]], tokens: Sequence[str]) -> bytes:
     path, method = rng.choice(operations)
     while "{" in path:
         before, _, rest = path.partition("{")
-        path = before + quote(rng.choice(_VALUES), safe="%") + rest.partition("}")[2]
-    names = ["limit", "cluster", "since", "deep", "format", "watch", rng.choice(_VALUES)]
-    query = "&".join(f"{quote(rng.choice(names))}={quote(rng.choice(_VALUES))}" for _ in range(rng.randrange(4)))
+        path = before + quote(rng.choice(VALUES), safe="%") + rest.partition("}")[2]
+    names = ["limit", "cluster", "since", "deep", "format", "watch", rng.choice(VALUES)]
+    query = "&".join(f"{quote(rng.choice(names))}={quote(rng.choice(VALUES))}" for _ in range(rng.randrange(4)))
     body = rng.choice(_BODIES) if rng.random() < 0.7 else rng.randbytes(rng.randrange(200))
     method = method.upper() if rng.random() < 0.9 else rng.choice(("PROPFIND", "HEAD", "G\x00T", "OPTIONS"))
-    lines = [f"{method} {path}?{query} HTTP/1.1", "Host: fleet", "Connection: close", f"Content-Length: {len(body)}"]
-    lines += [f"Authorization: Bearer {token}"] if rng.random() < 0.8 else []
-    lines += rng.sample(_HEADERS, rng.randrange(3))
-    message = "\r\n".join([*lines, "", ""]).encode(errors="surrogateescape") + body
-    kind = rng.random()
-    if kind < 0.05:
-        return rng.randbytes(rng.randrange(1, 2000))
-    return message[: rng.randrange(1, len(message))] if kind < 0.2 else message
+    return frame(rng, f"{method} {path}?{query}", body, tokens)
 
 
-async def send(port: int, message: bytes) -> int:
-    """The status code; 0 without an answer. Nothing follows the message."""
+async def send(port: int, message: bytes) -> tuple[int, bool]:
+    """The status code, and whether the caller shall try again; 0 without an answer. Nothing follows the message."""
     try:
         async with asyncio.timeout(SECONDS):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -94,17 +87,19 @@ async def send(port: int, message: bytes) -> int:
                 writer.write(message)
                 writer.write_eof()
                 line = await reader.readline()
-                return int(line.split()[1]) if line.startswith(b"HTTP/1.1 ") else 0
+                if not line.startswith(b"HTTP/1.1 "):
+                    return 0, False
+                code = int(line.split()[1])
+                head = await reader.readuntil(b"\r\n\r\n") if code >= 500 else b""
+                return code, b"\r\nretry-after:" in b"\r\n" + head.lower()
             finally:
                 writer.close()
     except (OSError, EOFError, ValueError):
-        return 0
+        return 0, False
 
 
-async def attack(port: int, pid: int, *, count: int, rng: Random, token: str) -> HostileReport:
+async def attack(port: int, pid: int, *, count: int, make: Callable[[], bytes]) -> HostileReport:
     report, numbers = HostileReport(), iter(range(count))
-    paths: dict[str, dict[str, Any]] = json.loads(OPENAPI.read_text(encoding="utf-8"))["paths"]
-    operations = [(path, method) for path, methods in paths.items() for method in methods]
     measured = 0
     begun = time.monotonic()
 
@@ -113,23 +108,21 @@ async def attack(port: int, pid: int, *, count: int, rng: Random, token: str) ->
         for number in numbers:
             if number == count // WARMING_UP:
                 measured = read_memory(pid)
-            message = make_request(rng, operations, token)
+            message = make()
             try:
-                code = await send(port, message)
+                code, is_declared = await send(port, message)
             except TimeoutError:
-                report.wrong.append(f"no answer within {SECONDS:g} s: {message[:200]!r}")
+                report.wrong.append(f"no answer within {SECONDS:g} s: {message[:400]!r}")
                 continue
             report.codes[code] += 1
-            if code >= 500 and code != 503:
-                report.wrong.append(f"{code}: {message[:200]!r}")
+            if code >= 500 and not is_declared:
+                report.wrong.append(f"{code}: {message[:400]!r}")
 
     async with asyncio.TaskGroup() as group:
         for _ in range(CONNECTIONS):
             group.create_task(work())
     report.seconds = time.monotonic() - begun
     report.growth = read_memory(pid) - measured
-    code, _ = await request(port, "GET", "/v1/status", token=token)
-    report.wrong += [] if code == 200 else [f"the status is answered {code} afterwards"]
     return report
 
 
@@ -139,28 +132,95 @@ def read_memory(pid: int) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))
 
 
-async def run(folder: Path, *, count: int, seed: int) -> HostileReport:
+@dataclass
+class Writer:
+    """A client that overwrites its objects again and again, and remembers what was acknowledged."""
+
+    hub: HubProcess
+    acknowledged: dict[str, int] = field(default_factory=dict)
+
+    async def work(self) -> None:
+        await self._call("POST", "/api/v1/namespaces", {"metadata": {"name": _KEPT}})
+        for number in itertools.count():
+            name = f"kept-{number % 20}"
+            document = {"metadata": {"name": name, "namespace": _KEPT}, "data": {"number": str(number)}}
+            if name not in self.acknowledged:
+                code = await self._call("POST", _KEPT_MAPS, document)
+            else:
+                code = await self._call("PUT", f"{_KEPT_MAPS}/{name}", document)
+            if code in (200, 201):
+                self.acknowledged[name] = number
+            await asyncio.sleep(0.05)
+
+    async def find_lost_writes(self) -> list[str]:
+        _, answer = await request(self.hub.forwarder.port, "GET", _KEPT_MAPS)
+        kept = {item["metadata"]["name"]: int(item["data"]["number"]) for item in answer["items"]}
+        lost = {name: number for name, number in self.acknowledged.items() if kept.get(name, -1) < number}
+        return [f"{name} lost its acknowledged number {number}: {kept.get(name)}" for name, number in lost.items()]
+
+    async def _call(self, method: str, path: str, document: dict[str, Any]) -> int:
+        try:
+            return (await request(self.hub.forwarder.port, method, path, document))[0]
+        except NoAnswer:
+            return 0
+
+
+async def run(folder: Path, *, count: int, seed: int) -> dict[str, HostileReport]:
+    """By what was attacked: first the hub, then the API, each with so many requests."""
     async with forwarding() as forwarder:
-        hub = HubProcess(folder, forwarder)
+        hub, rng = HubProcess(folder, forwarder), Random(seed)
+        tokens = write_callers(folder / "data" / "tokens.csv")
         ready = folder / "api.json"
+        history = f"sqlite:///{folder / 'history.sqlite'}"
+        migrate(history)
         command = [sys.executable, "-m", "fleet.cli", "api", "--address", "127.0.0.1:0", "--ready-file", str(ready)]
+        command += ["--set", f"history.url={history}"]
         api = ServerProcess([*command, "--kubeconfig", str(write_kubeconfig(folder, hub))], log=folder / "api.log")
         try:
             await hub.start()
+            code, answer = await request(forwarder.port, "POST", _DEFINITIONS, hostile_hub.DEFINITION)
+            assert code == 201, answer
+            writer = Writer(hub)
+            writing = asyncio.create_task(writer.work())
+            assert hub.server.pid is not None
+            make = partial(hostile_hub.make_request, rng, tokens)
+            reports = {"hub": await attack(forwarder.target, hub.server.pid, count=count, make=make)}
             api.start()
             async with asyncio.timeout(SECONDS):
                 while not ready.exists():
                     assert api.is_running, api.last_words()
                     await asyncio.sleep(0.05)
             port = int(json.loads(ready.read_text())["api"].rpartition(":")[2])
-            token = next(iter(read_tokens(folder / "data" / "tokens.csv")))
             assert api.pid is not None
-            report = await attack(port, api.pid, count=count, rng=Random(seed), token=token)
+            make = partial(make_request, rng, read_operations(), tokens)
+            reports["API"] = await attack(port, api.pid, count=count, make=make)
+            code, _ = await request(port, "GET", "/v1/status", token=tokens[0])
+            reports["API"].wrong += [] if code == 200 else [f"the status is answered {code} afterwards"]
             assert api.is_running, api.last_words()
-            return report
+            writing.cancel()
+            await asyncio.wait({writing})
+            hub.kill()
+            await hub.start()
+            assert writer.acknowledged
+            reports["hub"].wrong += await writer.find_lost_writes()
+            return reports
         finally:
             api.stop()
             hub.server.stop()
+
+
+def write_callers(file: Path) -> list[str]:
+    """Tokens of an administrator, of a caller without rights, and of nobody."""
+    file.parent.mkdir(mode=0o700)
+    administrator, user = generate_administrator()
+    weak, unknown = secrets.token_urlsafe(), secrets.token_urlsafe()
+    write_tokens(file, {administrator: user, weak: User("weak", "2", (AUTHENTICATED,))})
+    return [administrator, administrator, weak, unknown]
+
+
+def read_operations() -> list[tuple[str, str]]:
+    paths: dict[str, dict[str, Any]] = json.loads(OPENAPI.read_text(encoding="utf-8"))["paths"]
+    return [(path, method) for path, methods in paths.items() for method in methods]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -169,11 +229,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
-        report = asyncio.run(run(Path(folder), count=options.requests, seed=options.seed))
-    codes = ", ".join(f"{code or 'none'}: {number}" for code, number in sorted(report.codes.items()))
-    lines = [f"{codes}; {report.growth / 2**20:+.1f} MiB; {report.seconds:.0f} s", *report.violations[:20]]
-    sys.stdout.write("\n".join([*lines, ""]))
-    return 1 if report.violations else 0
+        reports = asyncio.run(run(Path(folder), count=options.requests, seed=options.seed))
+    for name, report in reports.items():
+        codes = ", ".join(f"{code or 'none'}: {number}" for code, number in sorted(report.codes.items()))
+        summary = f"{name}: {codes}; {report.growth / 2**20:+.1f} MiB; {report.seconds:.0f} s"
+        sys.stdout.write("\n".join([summary, *report.violations[:20], ""]))
+    return 1 if any(report.violations for report in reports.values()) else 0
 
 
 if __name__ == "__main__":

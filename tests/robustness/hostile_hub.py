@@ -1,0 +1,144 @@
+"""Hostile requests to the hub: objects, patches, patterns, rules, selectors and lists that no client asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from copy import deepcopy
+from random import Random
+from typing import Any, Final
+from urllib.parse import quote
+
+from tests.robustness.hostile_messages import VALUES, frame
+
+_GROUP: Final = "hostile.example.com"
+_RULES: Final = (
+    "self.all(a, self.all(b, a != b))", "self.exists(a, a.matches('^(a+)+$'))", "self.map(a, a + a).size() >= 0",
+    "self.all(a, a.startsWith(a))", "1 / self.size() > 0", "self[9].size() > 0", "self", "((((((",
+    "self.all(a, int(a) > 0)", "'a' * 99", "self.filter(a, duration(a) > duration('1s')).size() == 0",
+)  # fmt: skip
+_PATTERNS: Final = ("^[a-z]*[a-z]*$", "(a+)+$", "(", "^(?=a)", "a{1,1000}{1,1000}", "(?i)é", "\\\\1", "[[:alpha:]]+")
+_COLLECTIONS: Final = (
+    "/api/v1/namespaces", "/api/v1/namespaces/{}/configmaps", "/api/v1/configmaps", "/api/v1/namespaces/{}/events",
+    "/api/v1/nodes", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+    "/apis/authentication.k8s.io/v1/tokenreviews", "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
+    "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements",
+    "/apis/placement.kubernetes-fleet.io/v1/clusterresourceplacements",
+    "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters",
+    "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/{}/resourceplacements",
+    f"/apis/{_GROUP}/v1/namespaces/{{}}/things", f"/apis/{_GROUP}/v1/namespaces/{{}}/things",
+)  # fmt: skip
+_QUERIES: Final = (
+    "limit", "continue", "resourceVersion", "resourceVersionMatch", "watch", "timeoutSeconds", "labelSelector",
+    "fieldSelector", "dryRun", "fieldManager", "force", "propagationPolicy", "sendInitialEvents", "allowWatchBookmarks",
+)  # fmt: skip
+_ANSWERS: Final = (
+    *VALUES, "1", "true", "0", "9" * 30, "a in (b,", "a,b,c=d,!e", "x" * 5000, "metadata.name=web", "All", "Exact",
+    "NotOlderThan", "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTF9", ",".join(f"k{i}=v" for i in range(500)),
+)  # fmt: skip
+_PATCHES: Final = (
+    "application/merge-patch+json", "application/json-patch+json", "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)  # fmt: skip
+_MEDIA: Final = (
+    "application/json", "application/json", "application/json", "application/yaml", *_PATCHES[:2],
+    "application/vnd.kubernetes.protobuf", 'application/json; charset="', "",
+)  # fmt: skip
+_SCALARS: Final[tuple[Any, ...]] = (
+    None, True, -1, 1e308, 2**70, "", "web", "💥", "\ud800", "1e999999999", "9" * 400, "a" * 200_000 + "!", [], {},
+    [None], {"": None}, {"matchLabels": "x"}, [[[[]]]],
+)  # fmt: skip
+_FIELDS: Final = ("kind", "apiVersion", "metadata", "spec", "resourceVersion", "policy", "finalizers", "status")
+_BROKEN: Final = (b"{", b"\xff", b"[" * 50_000, b'{"a":' * 5000, b"null", b"a: &a [*a, *a]", b"k8s\x00\xff\xff")
+
+
+def _define(rule: str, pattern: str) -> dict[str, Any]:
+    texts = {"type": "array", "items": {"type": "string"}, "x-kubernetes-validations": [{"rule": rule}]}
+    properties = {
+        "texts": texts,
+        "text": {"type": "string", "pattern": pattern},
+        "any": {"x-kubernetes-int-or-string": True},
+    }
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
+        "type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}}}  # fmt: skip
+    names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+    spec = {"group": _GROUP, "scope": "Namespaced", "names": names, "versions": [version]}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"things.{_GROUP}"},
+        "spec": spec,
+    }
+
+
+DEFINITION: Final = _define(_RULES[0], _PATTERNS[0])
+"""Its objects are validated by rules and patterns whose cost grows faster than their input."""
+
+
+def make_request(rng: Random, tokens: Sequence[str]) -> bytes:
+    collection = rng.choice(_COLLECTIONS)
+    path = collection.format(quote(rng.choice(("default", rng.choice(VALUES))), safe="%"))
+    method = rng.choice(("GET", "GET", "POST", "POST", "PUT", "PATCH", "PATCH", "DELETE", "OPTIONS"))
+    if method in ("PUT", "PATCH", "DELETE") or (method == "GET" and rng.random() < 0.5):
+        path += f"/{quote(rng.choice(('web', rng.choice(VALUES[5:]))), safe='%')}"
+        path += rng.choice(("", "", "", "/status", "/scale", "/x/y"))
+    names = rng.sample(_QUERIES, rng.choice((0, 0, 0, 1, 2)))
+    query = "&".join(f"{name}={quote(rng.choice(_ANSWERS))}" for name in names)
+    media = rng.choice(_PATCHES if method == "PATCH" else _MEDIA)
+    body = _make_body(rng, collection, media) if method not in ("GET", "OPTIONS") or rng.random() < 0.1 else b""
+    return frame(rng, f"{method} {path}?{query}", body, tokens, content_type=media)
+
+
+def _make_body(rng: Random, collection: str, media: str) -> bytes:
+    if rng.random() < 0.1:
+        return rng.choice(
+            (b"{", b"\xff", b"[" * 50_000, b'{"a":' * 5000, b"null", b"a: &a [*a, *a]", b"k8s\x00\xff\xff")
+        )
+    if "json-patch" in media:
+        return json.dumps(_make_patch(rng)).encode()
+    if "definitions" in collection and rng.random() < 0.7:
+        document = _define(rng.choice(_RULES), rng.choice(_PATTERNS))
+        document["metadata"]["name"] = rng.choice((f"things.{_GROUP}", "web"))
+    else:
+        name = rng.choice(("web", rng.choice(VALUES)))
+        document = {"metadata": {"name": name, "labels": {"a": "b"}}}
+        if "configmaps" in collection:
+            document["data"] = {"a": "b"}
+        elif "things" in collection:
+            texts = [str(i) for i in range(rng.choice((1, 10, 300)))]
+            document["spec"] = {
+                "texts": texts,
+                "text": deepcopy(rng.choice(("a" * 200_000, "a" * 900, rng.choice(_SCALARS)))),
+            }
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        _spoil(rng, document)
+    return json.dumps(document).encode()
+
+
+def _spoil(rng: Random, document: dict[str, Any]) -> None:
+    """Another value at any depth."""
+    while True:
+        key = rng.choice(
+            [*document, "kind", "apiVersion", "metadata", "spec", "resourceVersion", "policy", "finalizers"]
+        )
+        inner = document.get(key)
+        if not isinstance(inner, dict) or rng.random() < 0.4:
+            document[key] = deepcopy(rng.choice(_SCALARS))
+            return
+        document = inner
+
+
+def _make_patch(rng: Random) -> Any:
+    kind = rng.randrange(4)
+    if kind == 0:  # each copy doubles
+        first = {"op": "add", "path": "/data", "value": {"a": "x" * 1000}}
+        return [first, *({"op": "copy", "from": "/data", "path": f"/data/b{i}"} for i in range(40))]
+    if kind == 1:
+        return [{"op": "test", "path": "/data/a", "value": "b"}] * 12_000
+    operations = ("add", "remove", "replace", "move", "copy", "test", "x")
+    pointers = ("", "/", "/data", "/data/-", "/metadata/name", "/~2", "/a" * 2000, "data", "/spec/texts/999999999999")
+    if kind == 2:
+        choices = {"op": operations, "path": pointers, "from": pointers, "value": _SCALARS}
+        return [{name: rng.choice(among) for name, among in choices.items()} for _ in range(rng.randrange(1, 6))]
+    return rng.choice(_SCALARS)
