@@ -29,6 +29,11 @@ _COLLECTIONS: Final = (
     "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/{}/resourceplacements",
     f"/apis/{_GROUP}/v1/namespaces/{{}}/things", f"/apis/{_GROUP}/v1/namespaces/{{}}/things",
 )  # fmt: skip
+_KINDS: Final = {
+    "namespaces": "Namespace", "configmaps": "ConfigMap", "things": "Thing", "leases": "Lease", "events": "Event",
+    "clusterresourceplacements": "ClusterResourcePlacement", "resourceplacements": "ResourcePlacement",
+    "memberclusters": "MemberCluster", "clusterroles": "ClusterRole",
+}  # fmt: skip
 _QUERIES: Final = (
     "limit", "continue", "resourceVersion", "resourceVersionMatch", "watch", "timeoutSeconds", "labelSelector",
     "fieldSelector", "dryRun", "fieldManager", "force", "propagationPolicy", "sendInitialEvents", "allowWatchBookmarks",
@@ -85,6 +90,7 @@ def make_request(rng: Random, tokens: Sequence[str]) -> bytes:
         path += rng.choice(("", "", "", "/status", "/scale", "/x/y"))
     names = rng.sample(_QUERIES, rng.choice((0, 0, 0, 1, 2)))
     query = "&".join(f"{name}={quote(rng.choice(_ANSWERS))}" for name in names)
+    query += "&fieldManager=hostile" if method == "PATCH" and "fieldManager" not in names else ""
     media = rng.choice(_PATCHES if method == "PATCH" else _MEDIA)
     body = _make_body(rng, collection, media) if method not in ("GET", "OPTIONS") or rng.random() < 0.1 else b""
     return frame(rng, f"{method} {path}?{query}", body, tokens, content_type=media)
@@ -102,7 +108,10 @@ def _make_body(rng: Random, collection: str, media: str) -> bytes:
         document["metadata"]["name"] = rng.choice((f"things.{_GROUP}", "web"))
     else:
         name = rng.choice(("web", rng.choice(VALUES)))
-        document = {"metadata": {"name": name, "labels": {"a": "b"}}}
+        *_, plural = collection.split("/")
+        version = "v1" if collection.startswith("/api/") else "/".join(collection.split("/")[2:4])
+        document = {"kind": _KINDS.get(plural, "X"), "apiVersion": version}
+        document["metadata"] = {"name": name, "labels": {"a": "b"}}
         if "configmaps" in collection:
             document["data"] = {"a": "b"}
         elif "things" in collection:
