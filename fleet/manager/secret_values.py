@@ -47,7 +47,9 @@ async def read_secrets(hub: Api, effective: Effective) -> SecretValues:
     own = effective.settings.leader_election.resource_namespace
     names = [written if "/" in written else f"{own}/{written}" for written in effective.secret_names]
     read = await asyncio.gather(*(_read(hub, name) for name in names))
-    return merge_secrets([*read, *map(_qualify, effective.secret_names, read)])
+    named = list(zip(effective.secret_names, read, strict=True))
+    shared = [secret for name, secret in named if name not in effective.token_secrets]
+    return merge_secrets([*shared, *(_qualify(name, secret) for name, secret in named)])
 
 
 def merge_secrets(secrets: Sequence[SecretValues]) -> SecretValues:
@@ -56,7 +58,9 @@ def merge_secrets(secrets: Sequence[SecretValues]) -> SecretValues:
         known = values.keys() | unusable.keys()
         values |= {key: value for key, value in secret.values.items() if key not in known}
         unusable |= {key: problem for key, problem in secret.unusable.items() if key not in known}
-    return SecretValues(values, unusable, tuple(problem for secret in secrets for problem in secret.unread))
+    return SecretValues(
+        values, unusable, tuple(dict.fromkeys(problem for secret in secrets for problem in secret.unread))
+    )
 
 
 def _qualify(name: str, secret: SecretValues) -> SecretValues:
@@ -64,7 +68,7 @@ def _qualify(name: str, secret: SecretValues) -> SecretValues:
     values, unusable = (
         {qualify_key(name, key): text for key, text in texts.items()} for texts in (secret.values, secret.unusable)
     )
-    return SecretValues(values, unusable)
+    return SecretValues(values, unusable, secret.unread)
 
 
 async def _read(hub: Api, name: str) -> SecretValues:

@@ -57,6 +57,8 @@ class Effective:
     """About the file, which is used nevertheless."""
     secret_names: tuple[str, ...] = ()
     """Secrets that the file takes values from."""
+    token_secrets: tuple[str, ...] = ()
+    """Those of them whose keys no reference names."""
     secret_keys: frozenset[str] = frozenset()
     """Of these Secrets, what the file refers to."""
     secrets: SecretValues | None = None
@@ -150,7 +152,12 @@ def _build_effective(collected: CollectedSettings) -> Effective:
     if problems:
         raise ConfigurationError("\n".join(problems))
     return Effective(
-        settings, origins, tuple(collected.warnings), collected.secret_names, frozenset(collected.secret_keys)
+        settings,
+        origins,
+        tuple(collected.warnings),
+        collected.secret_names,
+        collected.token_secrets,
+        frozenset(collected.secret_keys),
     )
 
 

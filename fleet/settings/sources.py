@@ -62,6 +62,7 @@ class CollectedSettings:
     feeds: tuple[FeedDocument, ...] = ()
     max_permit_wait_seconds: int | None = None
     secret_names: tuple[str, ...] = ()
+    token_secrets: tuple[str, ...] = ()
     secret_keys: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
@@ -161,7 +162,8 @@ def collect_root(
         collected.profiles, substitution = parts.profiles, parts.substitution
         collected.extenders, collected.feeds = parts.extenders, parts.feeds
         collected.max_permit_wait_seconds = parts.max_permit_wait_seconds
-        collected.secret_names, collected.secret_keys = substitution.secret_names, substitution.secret_keys
+        collected.token_secrets, collected.secret_keys = substitution.token_secrets, substitution.secret_keys
+        collected.secret_names = (*substitution.secret_names, *substitution.token_secrets)
         collected.warnings += parts.warnings
     _File(path, collected, substitution, DOCUMENT_FIELDS if is_document(root) else ()).read(root)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 from structlog.testing import capture_logs
@@ -249,6 +250,8 @@ class Service:
 
     def __init__(self) -> None:
         self.tokens: list[str] = []
+        self.sent: list[tuple[str, str]] = []
+        """Hosts that were asked for feeds, with the tokens."""
         self.urls: list[str] = []
 
     async def fetch(self, method: str, url: str, *, headers: dict[str, str] | None = None, **more: Any) -> bytes:
@@ -256,6 +259,7 @@ class Service:
             self.urls.append(url)
             return b'{"NodeNames": ["ams", "dub"]}'
         self.tokens.append((headers or {}).get("Authorization", ""))
+        self.sent.append((str(urlsplit(url).hostname), self.tokens[-1]))
         return b'{"dub": 3}'
 
 
@@ -329,3 +333,35 @@ async def test_an_edit_may_name_a_secret(tmp_path: Path, service: Service) -> No
         await asyncio.sleep(SECRETS_INTERVAL)
         assert set(service.tokens) == {"Bearer first"}
         assert site.health.list_notices() == {"configuration": ""}
+
+
+SERVICES: Final = f"""{HEAD}substitution: {{fromSecret: [lost]}}
+feeds: [{{name: prices, intervalSeconds: 10, http: {{url: "http://x.example.com", bearerToken: "${{TOKEN}}"}}}}]
+profiles:
+- schedulerName: DefaultScheduler
+  base: LoadAware
+  pluginConfig:
+  - name: TargetLoadPacking
+    args:
+      metricProvider:
+        {{type: Prometheus, address: "http://m.example.com", tokenFrom: {{secretName: outside, key: TOKEN}}}}
+"""
+
+
+@virtual
+async def test_T_05_a_token_of_the_metrics_is_sent_to_no_other_service(tmp_path: Path, service: Service) -> None:
+    """Not even while the Secret that another service takes its token from cannot be read."""
+    async with edited(written(tmp_path, SERVICES), TOKEN=b"metrics") as site:
+        await asyncio.sleep(SECRETS_INTERVAL)
+        assert set(service.sent) == {("m.example.com", "Bearer metrics")}
+        assert "Secret fleet-system/lost cannot be read" in site.health.list_notices()["configuration"]
+
+
+@virtual
+async def test_a_secret_of_a_token_is_no_source_of_references(tmp_path: Path) -> None:
+    text = SERVICES.replace("substitution: {fromSecret: [lost]}\n", "")
+    with capture_logs() as logs:
+        async with edited(written(tmp_path, STRICT), TOKEN=b"metrics") as site:
+            await site.edit(text)
+            assert (site.count("refused"), site.has_failed) == (1, True)
+    assert any("${TOKEN} has no source" in line.get("problems", "") for line in logs)

@@ -81,7 +81,7 @@ class NodeReader:
 
     def read_secret(self, name: str, key: str) -> str:
         """What a Secret holds under the key; empty where it is not read. The document need not list the Secret."""
-        self.substitution = self.substitution.add_secret(name)
+        self.substitution = self.substitution.add_token_secret(name)
         value, missing = self.substitution.find_secret(name, key)
         if missing and self.missing is not None:
             self.missing.append(missing)

@@ -54,6 +54,8 @@ class Substitution:
     """What they hold; None where they are not read."""
     secret_keys: set[str] = field(default_factory=set)
     """Filled with the keys that are referred to."""
+    token_secrets: tuple[str, ...] = ()
+    """Secrets that `tokenFrom` alone names: no reference takes a value from them."""
 
     def resolve(self, text: str) -> tuple[str, list[str]]:
         """The text with values for references, and what is wrong with the others."""
@@ -83,8 +85,9 @@ class Substitution:
                 return [self.resolve_all(inner) for inner in value]
         return value
 
-    def add_secret(self, name: str) -> Substitution:
-        return self if name in self.secret_names else replace(self, secret_names=(*self.secret_names, name))
+    def add_token_secret(self, name: str) -> Substitution:
+        is_known = name in (*self.secret_names, *self.token_secrets)
+        return self if is_known else replace(self, token_secrets=(*self.token_secrets, name))
 
     def find_secret(self, name: str, key: str) -> tuple[str, str]:
         """What that one Secret holds under the key, and why it holds nothing. Both are empty where none is read."""
