@@ -7,12 +7,13 @@ import json
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from fleet.errors import InputError
 from fleet.release.contents import contains_commit, list_newest_releases
 from fleet.release.git import RemoteRefs, Repository, TaggedCommit
 from fleet.release.images import find_digest
 from fleet.release.references import ImageRepository
 from fleet.release.registry import MANIFEST, RegistryClient, StoredManifest, compute_digest, open_client
-from fleet.release.tags import OURS, TagKind, build_order_key, parse_tag
+from fleet.release.tags import OURS, Tag, TagKind, build_order_key, parse_tag
 
 ARTIFACT: Final = "application/vnd.fleet.superseded.v1"
 SUPERSEDED_BY: Final = "dev.fleet.build/superseded-by"
@@ -28,13 +29,23 @@ class Supersession(NamedTuple):
 
 
 def find_successor(client: RegistryClient, path: str, digest: str) -> str | None:
-    """The newest that the image is marked with."""
-    marks = [
-        str(entry["annotations"][SUPERSEDED_BY])
+    """The newest that the image is marked with. A mark that names no build is none: all who may push can set one."""
+    marks = {
+        build_order_key(tag): tag.text
         for entry in client.list_referrers(path, digest)
-        if entry.get("artifactType") == ARTIFACT and SUPERSEDED_BY in (entry.get("annotations") or {})
-    ]
-    return max(marks, key=lambda text: build_order_key(parse_tag(text)), default=None)
+        if entry.get("artifactType") == ARTIFACT
+        and (tag := _read_mark((entry.get("annotations") or {}).get(SUPERSEDED_BY))) is not None
+    }
+    return marks[max(marks)] if marks else None
+
+
+def _read_mark(text: object) -> Tag | None:
+    try:
+        tag = parse_tag(str(text))
+        build_order_key(tag)
+    except InputError:
+        return None
+    return tag
 
 
 def supersede_tags(repository: Repository, image: ImageRepository) -> Iterator[Supersession]:

@@ -7,6 +7,8 @@ import json
 import pytest
 
 from fleet.release import registry
+from fleet.release.registry import RegistryClient, StoredManifest
+from fleet.release.supersession import ARTIFACT, SUPERSEDED_BY
 from tests.unit.release.command import Ran, fleet
 from tests.unit.release.images import MANIFEST
 from tests.unit.release.registry_server import Manifest
@@ -315,6 +317,26 @@ def test_a_fix_is_superseded_once_upstream_ships_all_of_it(stage: Stage) -> None
     assert partly.out == ""
     assert supersede(stage).out == "v0.20.1001 superseded by v0.20.12: upstream ships its patches\n"
     assert successors(stage) == {"v0.20.1001": "v0.20.12"}
+
+
+@pytest.mark.parametrize("mark", ["v0.20.10001", "v0.0.0", "", "latest"])
+def test_a_mark_that_names_no_build_neither_counts_nor_ends_the_audit(stage: Stage, mark: str) -> None:
+    tag = stage.build()
+    client = RegistryClient(stage.registry.host)
+    root = client.get_manifest(PATH, tag)
+    document = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "artifactType": ARTIFACT,
+        "config": root.document["config"],
+        "layers": [],
+        "subject": {"mediaType": root.media_type, "digest": root.digest, "size": len(root.content)},
+        "annotations": {SUPERSEDED_BY: mark},
+    }
+    client.put_referrer(PATH, root.digest, StoredManifest(json.dumps(document).encode(), MANIFEST))
+
+    assert successors(stage) == {tag: ""}
+    assert audit(stage).code == 0
 
 
 def test_a_registry_that_lists_no_referrers_gets_them_as_a_tag(stage: Stage) -> None:
