@@ -297,9 +297,13 @@ def _read_time(text: str | None) -> dt.datetime | None:
         return None
     try:
         time = dt.datetime.fromisoformat(text)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None:
+        is_usable = time.tzinfo is not None and bool(time.astimezone(dt.UTC))
+    except (
+        ValueError,
+        OverflowError,
+    ):  # the second: in UTC it is before the first day of the calendar, or after the last
+        is_usable = False
+    if not is_usable:
         raise typer.BadParameter(
             f"should be a time with its offset, such as 2021-11-01T09:30:00Z, not {text!r}", param_hint="--built-at"
         )

@@ -18,7 +18,7 @@ from fleet.release.claims import BuildDetails, RaceLost, claim_tag, list_publish
 from fleet.release.contents import advise_tag
 from fleet.release.git import Repository
 from fleet.release.publications import Publication, publish_images
-from fleet.release.references import parse_reference, parse_repository
+from fleet.release.references import DIGEST, parse_reference, parse_repository
 from fleet.release.supersession import supersede_tags
 from fleet.release.tags import SequenceExhausted, build_order_key, compare_tags, parse_tag
 from fleet.release.verification import verify_image
@@ -87,8 +87,11 @@ def claim_next_tag(options: ClaimOptions) -> int:
     def claim() -> int:
         repository = Repository(options.folder, options.remote)
         name, _, digest = options.base_image.partition("@")
-        if name and not digest:
-            raise InputError("should be NAME@sha256:…, so that the build can be repeated", field="--base-image")
+        if options.base_image and not (name and DIGEST.fullmatch(digest)):
+            message = (
+                f"should be NAME@sha256:… with 64 digits, so that the build can be repeated, not {options.base_image!r}"
+            )
+            raise InputError(message, field="--base-image", value=options.base_image)
         details = BuildDetails(name, digest, options.upstream_prs)
         request = _build_request(repository, options)
         claimed = claim_tag(repository, request, details, list_published(request))

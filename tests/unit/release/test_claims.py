@@ -392,7 +392,11 @@ def test_a_remote_that_is_not_there_is_named(clone: Clone) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    ["--upstream-pr=x\ndev.fleet.build/kind: release", "--base-image=x\u2028y@sha256:1", "--upstream-pr=\x1b[2J"],
+    [
+        "--upstream-pr=x\ndev.fleet.build/kind: release",
+        f"--base-image=x\u2028y@sha256:{'1' * 64}",
+        "--upstream-pr=\x1b[2J",
+    ],
 )
 def test_a_label_is_one_line(clone: Clone, option: str) -> None:
     before = clone.remote_tags
@@ -403,7 +407,20 @@ def test_a_label_is_one_line(clone: Clone, option: str) -> None:
     assert clone.remote_tags == before
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2021-11-01T12:00:00"])
+@pytest.mark.parametrize("base", ["python", "python@sha256:1", "python@3.13", f"@sha256:{'1' * 64}"])
+def test_a_base_needs_its_name_and_its_digest(clone: Clone, base: str) -> None:
+    before = clone.remote_tags
+    ran = run_in(clone, "claim", f"--base-image={base}")
+
+    assert ran.code == 2
+    assert (
+        f"--base-image: should be NAME@sha256:… with 64 digits, so that the build can be repeated, not '{base}'"
+        in ran.err
+    )
+    assert clone.remote_tags == before
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2021-11-01T12:00:00", "0001-01-01T00:00:00+14:00"])
 def test_a_time_needs_an_offset(clone: Clone, text: str) -> None:
     ran = run_in(clone, "next", f"--built-at={text}")
 
