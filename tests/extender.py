@@ -46,7 +46,7 @@ def list_names(asked: Json) -> list[str]:
 
 
 def accept_all(asked: Json) -> Json:
-    return {"NodeNames": list_names(asked)}
+    return {"Error": ""} if "PodName" in asked else {"NodeNames": list_names(asked)}
 
 
 def forbid(*clusters: str, because: str = "over budget") -> Callable[[str, Json], object]:

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 import msgspec
 
 from fleet.external.http_client import UnusableAnswer, describe_failure, fetch, shorten
-from fleet.framework.profiles.extender import ACCEPTED, FILTER, GREATEST_PRIORITY, REJECTED, REJECTED_FOR_GOOD
+from fleet.framework.profiles.extender import (
+    ACCEPTED,
+    BIND,
+    FILTER,
+    GREATEST_PRIORITY,
+    PRIORITIZE,
+    REFUSAL,
+    REJECTED,
+    REJECTED_FOR_GOOD,
+)
 from fleet.framework.types import ExternalQuery, ExternalResult
 from fleet.settings.document.extenders import ExtenderDocument
 
@@ -41,14 +50,18 @@ class ExtenderClient:
 
     async def answer(self, inputs: DecisionInput, query: ExternalQuery) -> DecisionInput:
         """The inputs with what the extender says. Never fails because of the extender."""
-        result = await self._ask(query)
+        result = await self.ask(query)
         known = inputs.query_results.get(query.key)
         if known is not None:
             result = replace(result, value={**known.value, **result.value})
         return replace(inputs, query_results={**inputs.query_results, query.key: result})
 
-    async def _ask(self, query: ExternalQuery) -> ExternalResult:
-        extender, verb = self._by_name[query.payload["extender"]], query.payload["verb"]
+    async def ask(self, query: ExternalQuery) -> ExternalResult:
+        """Never fails because of the extender."""
+        name, verb = query.payload["extender"], query.payload["verb"]
+        extender = self._by_name.get(name)
+        if extender is None:
+            return ExternalResult({}, error=f"extender {name} is no longer configured")
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
@@ -56,7 +69,7 @@ class ExtenderClient:
                 raise UnusableAnswer(f"cannot be asked: {extender.problem}")
             async with asyncio.timeout(extender.timeout):
                 body = await self._post(extender, verb, query.payload)
-            result = ExternalResult(_read_answer(verb, query.payload["clusters"], body))
+            result = ExternalResult(_read_answer(query.payload, body))
         except TimeoutError:
             result = ExternalResult({}, error=f"no answer within {extender.timeout} s")
         except UnusableAnswer as error:
@@ -68,7 +81,7 @@ class ExtenderClient:
         return result
 
     async def _post(self, extender: ExtenderDocument, verb: str, payload: Mapping[str, Any]) -> bytes:
-        path = extender.filter_verb if verb == FILTER else extender.prioritize_verb
+        path = {FILTER: extender.filter_verb, PRIORITIZE: extender.prioritize_verb, BIND: extender.bind_verb}[verb]
         content = msgspec.json.encode(_write_question(payload))
         return await fetch("POST", f"{extender.url}/{path}", tls=extender.tls, content=content)
 
@@ -77,19 +90,27 @@ class ExtenderClient:
 
 
 def _write_question(payload: Mapping[str, Any]) -> dict[str, Any]:
+    if payload["verb"] == BIND:
+        fields = {"PodName": "name", "PodNamespace": "namespace", "PodUID": "uid", "Node": "cluster"}
+        return {field: payload[name] for field, name in fields.items()}
     names = list(payload["clusters"].values())
     documents = payload.get("documents")
     clusters = {"NodeNames": names} if documents is None else {"Nodes": {"items": documents}}
     return {"Pod": payload["placement"], **clusters}
 
 
-def _read_answer(verb: str, asked: Mapping[str, str], body: bytes) -> dict[str, Any]:
-    """By cluster as it was asked about."""
+def _read_answer(payload: Mapping[str, Any], body: bytes) -> dict[str, Any]:
+    """By cluster as it was asked about; to bind, whether it refuses."""
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnusableAnswer(f"answered no JSON: {error}") from error
-    return _read_judgements(document, asked) if verb == FILTER else _read_priorities(document, asked)
+    if payload["verb"] == BIND:
+        refusal = _lower(document, "an object").get("error")
+        return {REFUSAL: shorten(refusal)} if refusal else {}
+    if payload["verb"] == FILTER:
+        return _read_judgements(document, payload["clusters"])
+    return _read_priorities(document, payload["clusters"])
 
 
 def _read_judgements(document: object, asked: Mapping[str, str]) -> dict[str, Any]:

@@ -60,6 +60,13 @@ RESOURCE_UNKNOWN: Final = "ResourceUnknown"
 WriteOperation = Callable[[Any], Awaitable[Status | None]]
 
 
+AskExtender = Callable[[ExternalQuery], Awaitable[ExternalResult]]
+
+
+async def _refuse_question(query: ExternalQuery) -> ExternalResult:
+    return ExternalResult({}, error=f"no extender can be asked for {query.key}")
+
+
 async def _refuse_write(operation: Any) -> Status | None:
     del operation
     return Status.new(Code.ERROR, "there is no hub to write to")
@@ -71,6 +78,7 @@ class HookContext:
     __slots__ = (
         "_query_results",
         "active",
+        "ask",
         "asks",
         "bindings",
         "cursor",
@@ -132,6 +140,8 @@ class HookContext:
         self._query_results = query_results
         self.write: WriteOperation = _refuse_write
         """For Bind: sends an operation of this attempt to the hub. A coroutine."""
+        self.ask: AskExtender = _refuse_question
+        """For Bind: the answer of an extender, which may be an error. A coroutine."""
 
     @property
     def placed(self) -> int:

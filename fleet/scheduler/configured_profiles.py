@@ -108,6 +108,8 @@ def _list_extenders(settings: Settings) -> tuple[ExtenderRef, ...]:
             weight=extender.weight,
             ignorable=extender.ignorable,
             names_only=extender.names_only,
+            binds=bool(extender.bind_verb),
+            managed_resources=extender.managed_resources,
         )
         for extender in settings.extenders
     )

@@ -210,6 +210,7 @@ class Scheduler:
                     bindings=bindings,
                     parked=self.parked,
                     store=self.companion_status,
+                    ask=self._extenders.ask,
                     clock=clock,
                     observe_wait=metrics.observe_permit_wait,
                     hold_room=self._room.hold_room,

@@ -1,8 +1,9 @@
-"""Extender: an HTTP service outside the process that filters and scores clusters, as a plugin of a profile.
+"""Extender: an HTTP service outside the process that filters, scores and binds, as a plugin of a profile.
 
 The plugin does no I/O. It asks for the opinion of the service with a query, which ends this run of the decision, and
 reads the answer in the next one. An answer holds for the clusters that were asked about, so a later round asks about
-further clusters only.
+further clusters only. Bind comes after the decision: there the scheduler asks at once, and the binding is written if
+the service agrees.
 """
 
 from __future__ import annotations
@@ -17,22 +18,27 @@ import numpy as np
 
 from fleet.errors import ExtenderUnavailable
 from fleet.framework.context import EXTENDER_IGNORED
-from fleet.framework.status import Code
+from fleet.framework.policy.resource_requests import format_amount
+from fleet.framework.status import Code, Status
 from fleet.framework.types import ExternalQuery, ExternalResult, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.snapshot.columns.bitset import Int64Array, Rows, from_rows, to_rows
 
 if TYPE_CHECKING:
     from fleet.framework.context import HookContext
+    from fleet.framework.operations import Target
     from fleet.framework.request import PlacementRequest
     from fleet.framework.state import CycleState
     from fleet.snapshot.frame import Frame
 
 FILTER: Final = "filter"
 PRIORITIZE: Final = "prioritize"
+BIND: Final = "bind"
 GREATEST_PRIORITY: Final = 10
 _SCORE_OF_A_PRIORITY: Final = 10
 ACCEPTED, REJECTED, REJECTED_FOR_GOOD = 0, 1, 2
 """Judgements of a filter. The others are reasons."""
+REFUSAL: Final = "refusal"
+"""Of an answer to bind: why not; empty if it agrees."""
 
 Answers = Mapping[str, Any]
 """By cluster, as `_identify` names it: of a filter a judgement and a message, of prioritize a number."""
@@ -49,6 +55,15 @@ class ExtenderRef:
     ignorable: bool = False
     names_only: bool = False
     """Whether it gets names of clusters instead of labels and taints, too."""
+    binds: bool = False
+    managed_resources: tuple[str, ...] = ()
+    """It is asked only about placements that request one of them; without any, about all."""
+
+    def list_fields(self) -> dict[str, Any]:
+        """Of its hash: those that came later only where they are given, so that earlier hashes stay."""
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        later = ("binds", "managed_resources")
+        return {name: value for name, value in fields.items() if value or name not in later}
 
 
 class Extender(PluginTraits):
@@ -72,7 +87,7 @@ class Extender(PluginTraits):
     def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del state
         rows = to_rows(alive & frame.valid, frame.size)
-        if not len(rows):
+        if not len(rows) or not self._is_interested_in(req):
             return Verdict(ok=alive)
         answers = self._find_answers(ctx, FILTER, req, frame, rows)
         reason = np.zeros(frame.size, dtype=np.uint16)
@@ -91,10 +106,31 @@ class Extender(PluginTraits):
     def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
         """Where scores count as they are, the weight is part of them."""
         del state
+        if not self._is_interested_in(req):
+            return np.zeros(len(rows), dtype=np.int64)
         factor = _SCORE_OF_A_PRIORITY * (self._ref.weight if ctx.ranking == "lexicographic" else 1)
         answers = self._find_answers(ctx, PRIORITIZE, req, frame, rows)
         priorities = [answers.get(self._identify(frame, row), 0) for row in rows.tolist()]
         return np.array(priorities, dtype=np.int64) * factor
+
+    async def bind(self, ctx: HookContext, state: CycleState, req: PlacementRequest, target: Target) -> Status | None:
+        """A refusal keeps the binding from being written. Without an answer the next binder comes, if the extender may
+        be ignored."""
+        del state
+        if target.operation is None or not self._is_interested_in(req):
+            return Status.new(Code.SKIP)
+        subject = {"name": req.placement, "namespace": req.namespace, "uid": req.uid, "cluster": target.cluster}
+        asked = {"extender": self._ref.name, "verb": BIND, **subject}
+        result = await ctx.ask(ExternalQuery(f"{self._ref.name}/{BIND}/{target.cluster}", asked))
+        if result.error:
+            return Status.new(Code.SKIP if self._ref.ignorable else Code.ERROR, result.error)
+        if result.value.get(REFUSAL):
+            return Status.new(Code.ERROR, result.value[REFUSAL])
+        return await ctx.write(target.operation)
+
+    def _is_interested_in(self, req: PlacementRequest) -> bool:
+        managed = self._ref.managed_resources
+        return not managed or not req.requests.keys().isdisjoint(managed)
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -137,7 +173,9 @@ def describe_placement(req: PlacementRequest) -> dict[str, Any]:
     metadata |= {"generation": req.generation} if req.generation is not None else {}
     policy: dict[str, Any] = {} if req.policy is None else msgspec.to_builtins(req.policy)
     policy |= {} if req.wanted is None else {"numberOfClusters": req.wanted}
-    return {"metadata": metadata, "spec": {"schedulerName": req.scheduler_name, "policy": policy}}
+    requests = {resource: format_amount(resource, amount) for resource, amount in req.requests.items()}
+    spec = {"schedulerName": req.scheduler_name, "policy": policy} | ({"requests": requests} if requests else {})
+    return {"metadata": metadata, "spec": spec}
 
 
 def _describe_cluster(frame: Frame, row: int) -> dict[str, Any]:

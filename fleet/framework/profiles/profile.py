@@ -88,7 +88,7 @@ class Profile:
     packages: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Name and version of the distribution of each plugin that is not in-tree."""
     extenders: Sequence[ExtenderRef] = ()
-    """They filter and score after all plugins."""
+    """They filter and score after all plugins, and bind before them."""
     has_secrets: bool = False
     """Whether arguments contain values that must not be stored: from the environment, or of fields like `token`."""
 
@@ -240,7 +240,7 @@ def encode_profile(profile: Profile) -> bytes:
     if profile.packages:
         content["packages"] = dict(profile.packages)
     if profile.extenders:
-        content["extenders"] = list(profile.extenders)
+        content["extenders"] = [ref.list_fields() for ref in profile.extenders]
     return msgspec.json.encode(content, order="sorted")
 
 
@@ -332,7 +332,7 @@ def _bind_extenders(
     profile: Profile, hooks: Mapping[str, tuple[BoundHook, ...]]
 ) -> Mapping[str, tuple[BoundHook, ...]]:
     known = {entry.name for bound in hooks.values() for entry in bound}
-    filters, scores = list(hooks["filter"]), list(hooks["score"])
+    filters, scores, binders = list(hooks["filter"]), list(hooks["score"]), list(hooks["bind"])
     for ref in profile.extenders:
         if ref.name in known:
             raise ConfigurationError(f"extender {ref.name}: there is a plugin or another extender of this name")
@@ -342,7 +342,9 @@ def _bind_extenders(
             filters.append(BoundHook(ref.name, extender, extender.filter, scalar=False, weight=1))
         if ref.prioritizes:
             scores.append(BoundHook(ref.name, extender, extender.score, scalar=False, weight=ref.weight))
-    return {"filter": tuple(filters), "score": tuple(scores)}
+        if ref.binds:
+            binders.insert(0, BoundHook(ref.name, extender, extender.bind, scalar=False, weight=1))
+    return {"filter": tuple(filters), "score": tuple(scores), "bind": tuple(binders)}
 
 
 # --- checking -------------------------------------------------------------------------------------------------------
@@ -367,7 +369,7 @@ def _check_hooks(hooks: Mapping[str, tuple[BoundHook, ...]]) -> None:
     for hook in _EXACTLY_ONE:
         if len(hooks[hook]) != 1:
             raise ConfigurationError(f"exactly one {hook} plugin is needed, {len(hooks[hook])} configured")
-    if not hooks["bind"]:
+    if all(isinstance(entry.plugin, Extender) for entry in hooks["bind"]):
         raise ConfigurationError("at least one bind plugin is needed")
     if sum(entry.weight for entry in hooks["score"]) * MAX_CLUSTER_SCORE > MAX_TOTAL_SCORE:
         raise ConfigurationError("total score of Score plugins could overflow")

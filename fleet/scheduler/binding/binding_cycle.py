@@ -17,6 +17,7 @@ import structlog
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import FleetError, LeadershipLost, NotLeading, QueueClosed
+from fleet.framework.context import AskExtender
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.cycle.inspection import find_unfit
@@ -69,6 +70,7 @@ class BindingCycles:
     bindings: BindingWriter
     parked: ParkedPlacements
     store: WaitingStore
+    ask: AskExtender
     clock: Clock
     observe_wait: Callable[[str, float], None]
     """Called after every wait in Permit, with its result and its seconds."""
@@ -123,6 +125,7 @@ class BindingCycle:
         now = epoch_nanoseconds(self._shared.clock)
         effects = self._framework.effects(inputs, decision, state=state, now=now)
         effects.ctx.write = self._write
+        effects.ctx.ask = self._shared.ask
         self._effects = effects
         self._permitted = await self._framework.reserve_and_permit(inputs, decision, effects)
         self._unbound = self._permitted.targets

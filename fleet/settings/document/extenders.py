@@ -1,4 +1,4 @@
-"""Extenders of a document: HTTP services that filter and score clusters."""
+"""Extenders of a document: HTTP services that filter and score clusters, and agree to bindings."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _FIELDS: Final = (
     "name", "urlPrefix", "filterVerb", "prioritizeVerb", "bindVerb", "weight", "timeoutSeconds", "ignorable",
     "nodeCacheCapable", "tlsConfig", "managedResources",
 )  # fmt: skip
-_UNSUPPORTED: Final = {
-    "bindVerb": "bindings are written by Fleet alone",
-    "managedResources": "placements request no resources, so it would never be asked",
-}
+RESOURCE_FIELDS: Final = ("name", "ignoredByScheduler")
+NOT_IGNORED: Final = "room is compared wherever members report the resource: leave it out"
 _TLS_FIELDS: Final = ("insecure", "serverName", "caFile", "certFile", "keyFile")
 _LONGEST_TIMEOUT: Final = 300
+_LONGEST_TIMEOUT_OF_BIND: Final = 30
+"""The write that follows has to end before the time of a hook is over, too."""
 _LARGEST_WEIGHT: Final = 1_000_000
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._:/-]{0,126}[A-Za-z0-9])?")
+_RESOURCE: Final = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _VERB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 
 
@@ -42,6 +43,8 @@ class ExtenderDocument(NamedDocument):
     url: str
     filter_verb: str = ""
     prioritize_verb: str = ""
+    bind_verb: str = ""
+    managed_resources: tuple[str, ...] = ()
     weight: int = 1
     timeout: int = DEFAULT_TIMEOUT
     """Seconds."""
@@ -87,7 +90,12 @@ def read_tls(reader: NodeReader, node: yaml.Node | None, path: str) -> TlsOption
 
 
 def read_extenders(reader: NodeReader, node: yaml.Node) -> tuple[ExtenderDocument, ...]:
-    return read_list(reader, node, "extenders", lambda *entry: _ExtenderReader(*entry).read())
+    extenders = read_list(reader, node, "extenders", lambda *entry: _ExtenderReader(*entry).read())
+    binding = [position for position, extender in enumerate(extenders) if extender.bind_verb]
+    for position in binding[1:]:
+        path = f"extenders[{position}].bindVerb"
+        reader.report(node.value[position], path, f"extenders[{binding[0]}] binds already: only one may")
+    return extenders
 
 
 class _ExtenderReader:
@@ -97,14 +105,13 @@ class _ExtenderReader:
 
     def read(self) -> ExtenderDocument:
         url = self._read_url()
-        for name, because in _UNSUPPORTED.items():
-            if name in self._fields and self._fields[name].value:
-                self._report(name, f"is not supported: {because}; leave it out")
         extender = ExtenderDocument(
             name=self._read_name(url),
             url=url,
             filter_verb=self._read_verb("filterVerb"),
             prioritize_verb=self._read_verb("prioritizeVerb"),
+            bind_verb=self._read_verb("bindVerb"),
+            managed_resources=self._read_managed_resources(),
             weight=self._read_number("weight", most=_LARGEST_WEIGHT, default=1),
             timeout=self._read_number("timeoutSeconds", most=_LONGEST_TIMEOUT, default=DEFAULT_TIMEOUT),
             ignorable=bool(self._reader.read_flag(self._fields, "ignorable", self._path)),
@@ -112,10 +119,13 @@ class _ExtenderReader:
             hides_address="${" in getattr(self._fields.get("urlPrefix"), "value", ""),
             tls=read_tls(self._reader, self._fields.get("tlsConfig"), f"{self._path}.tlsConfig"),
         )
-        if not (extender.filter_verb or extender.prioritize_verb) and isinstance(self._node, yaml.MappingNode):
-            self._reader.report(
-                self._node, self._path, "would never be asked: give it a filterVerb or a prioritizeVerb"
-            )
+        verbs = (extender.filter_verb, extender.prioritize_verb, extender.bind_verb)
+        if not any(verbs) and isinstance(self._node, yaml.MappingNode):
+            message = "would never be asked: give it a filterVerb, a prioritizeVerb or a bindVerb"
+            self._reader.report(self._node, self._path, message)
+        if extender.bind_verb and extender.timeout > _LONGEST_TIMEOUT_OF_BIND:
+            most = _LONGEST_TIMEOUT_OF_BIND
+            self._report("timeoutSeconds", f"{extender.timeout} should be {most} or less with a bindVerb")
         return replace(extender, written=self._list_written(extender.name), origins=dict(self._reader.origins))
 
     def _read_url(self) -> str:
@@ -153,6 +163,27 @@ class _ExtenderReader:
             self._report(name, f"{verb!r} should be a path below urlPrefix")
         return verb
 
+    def _read_managed_resources(self) -> tuple[str, ...]:
+        node = self._fields.get("managedResources")
+        path = f"{self._path}.managedResources"
+        names: list[str] = []
+        for position, item in enumerate(() if node is None else self._reader.list_items(node, path)):
+            where = f"{path}[{position}]"
+            fields = {name: value for name, _, value in self._reader.list_fields(item, where, known=RESOURCE_FIELDS)}
+            if self._reader.read_flag(fields, "ignoredByScheduler", where):
+                self._reader.report(fields["ignoredByScheduler"], f"{where}.ignoredByScheduler", NOT_IGNORED)
+            if "name" in fields:
+                names.append(self._read_resource(fields["name"], f"{where}.name"))
+            elif isinstance(item, yaml.MappingNode):
+                self._reader.report(item, f"{where}.name", "is missing")
+        return tuple(dict.fromkeys(names))
+
+    def _read_resource(self, node: yaml.Node, path: str) -> str:
+        name = self._reader.read_string(node, path) or ""
+        if name and not _RESOURCE.fullmatch(name):
+            self._reader.report(node, path, f"{name!r} is no name of a resource, such as cpu or example.com/gpu")
+        return name
+
     def _read_number(self, name: str, *, most: int, default: int) -> int:
         node = self._fields.get(name)
         if node is None:
@@ -168,6 +199,9 @@ class _ExtenderReader:
             if isinstance(node, yaml.MappingNode):
                 inner = {str(key.value): value for key, value in node.value}
                 written |= {f"{self._path}.{name}.{key}": value.value for key, value in inner.items()}
+            elif isinstance(node, yaml.SequenceNode):
+                pairs = (pair for item in node.value if isinstance(item, yaml.MappingNode) for pair in item.value)
+                written[f"{self._path}.{name}"] = [value.value for key, value in pairs if key.value == "name"]
             elif isinstance(node, yaml.ScalarNode):
                 written[f"{self._path}.{name}"] = node.value
         return written

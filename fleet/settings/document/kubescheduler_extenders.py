@@ -9,8 +9,10 @@ from typing import Final, Literal
 
 import yaml
 
+from fleet.settings.document.extenders import NOT_IGNORED, RESOURCE_FIELDS
+
 _SAME: Final = (
-    *("urlPrefix", "filterVerb", "prioritizeVerb", "weight", "nodeCacheCapable", "ignorable"),
+    *("urlPrefix", "filterVerb", "prioritizeVerb", "bindVerb", "weight", "nodeCacheCapable", "ignorable"),
     *(f"tlsConfig.{name}" for name in ("insecure", "serverName", "caFile", "certFile", "keyFile")),
 )
 _IGNORED: Final = {
@@ -18,8 +20,6 @@ _IGNORED: Final = {
     "preemptVerb": "there is no preemption",
 }
 _REFUSED: Final = {
-    "bindVerb": "bindings are written by Fleet alone",
-    "managedResources": "placements request no resources, so it would never be asked",
     **{f"tlsConfig.{name}Data": f"give a file: tlsConfig.{name}File" for name in ("ca", "cert", "key")},
 }
 _MAP: Final = "tag:yaml.org,2002:map"
@@ -50,6 +50,16 @@ def _convert_field(
             inner += _convert_field(path, f"tlsConfig.{own.value}", own, node, note)
         return [(key, yaml.MappingNode(_MAP, inner, value.start_mark, value.end_mark))] if inner else []
     where = f"{path}.{name}"
+    if name in ("bindVerb", "managedResources") and not value.value:
+        note(key, where, "ignored", "it is empty")
+        return []
+    if name == "managedResources":
+        if not isinstance(value, yaml.SequenceNode):
+            note(key, where, "refused", "should be a list")
+            return []
+        places = [f"{where}[{position}]" for position in range(len(value.value))]
+        items = [_convert_resource(place, item, note) for place, item in zip(places, value.value, strict=True)]
+        return [(key, yaml.SequenceNode(value.tag, items, value.start_mark, value.end_mark))]
     if name in _SAME:
         note(key, where, "honoured", "")
         return [(key, value)]
@@ -66,6 +76,22 @@ def _convert_field(
     else:
         note(key, where, "refused", _REFUSED.get(name, "there is no such field"))
     return []
+
+
+def _convert_resource(path: str, item: yaml.Node, note: Note) -> yaml.MappingNode:
+    kept = []
+    if not isinstance(item, yaml.MappingNode):
+        note(item, path, "refused", "should be a mapping")
+    for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
+        where = f"{path}.{key.value}"
+        if key.value == "ignoredByScheduler" and str(value.value) == "true":
+            note(key, where, "refused", NOT_IGNORED)
+        elif key.value in RESOURCE_FIELDS:
+            note(key, where, "honoured", "")
+            kept.append((key, value))
+        else:
+            note(key, where, "refused", "there is no such field")
+    return yaml.MappingNode(_MAP, kept, item.start_mark, item.end_mark)
 
 
 def _read_seconds(node: yaml.Node) -> int | None:

@@ -44,14 +44,15 @@ extenders:
   filterVerb: filter
   prioritizeVerb: prioritize
   preemptVerb: preempt
-  bindVerb: ""
+  bindVerb: bind
   weight: 3
   enableHTTPS: true
   nodeCacheCapable: true
   ignorable: true
-  httpTimeout: 1m30s
+  httpTimeout: 20s
   tlsConfig: {insecure: false, serverName: quota}
-  managedResources: []
+  managedResources: [{name: example.com/gpu, ignoredByScheduler: false}]
+- {urlPrefix: https://price.example.com, filterVerb: filter, bindVerb: "", managedResources: [], httpTimeout: 1m30s}
 profiles:
 - schedulerName: load-aware
   percentageOfNodesToScore: 30
@@ -99,6 +100,8 @@ def test_C_12_every_field_is_reported_and_the_result_is_correct(
 
     assert convert_config(document) == 0
     out, report = capsys.readouterr()
+    for name in ("bindVerb", "managedResources[0].name"):
+        assert f"honoured   extenders[0].{name}\n" in report
     reported = re.findall(r"^(?:honoured|translated|ignored|refused) +([^:\s]+)", report, re.MULTILINE)
     assert set(reported) == field_paths(yaml.safe_load(FOREIGN))
     assert len(reported) == len(set(reported))
@@ -137,7 +140,14 @@ def test_only_the_newest_version_is_taken_without_a_warning(
             "algorithmSource: {provider: x}",
             "algorithmSource: policies of v1alpha1 are not read: list the plugins in profiles",
         ),
-        ("extenders: [{bindVerb: bind}]", "extenders[0].bindVerb: bindings are written by Fleet alone"),
+        (
+            "extenders: [{managedResources: [{name: gpu, ignoredByScheduler: true}]}]",
+            "extenders[0].managedResources[0].ignoredByScheduler: room is compared wherever members report the "
+            "resource: leave it out",
+        ),
+        ("extenders: [{managedResources: gpu}]", "extenders[0].managedResources: should be a list"),
+        ("extenders: [{managedResources: [gpu]}]", "extenders[0].managedResources[0]: should be a mapping"),
+        ("extenders: [{managedResources: [{gpu: 1}]}]", "extenders[0].managedResources[0].gpu: there is no such field"),
         ("extenders: [{httpTimeout: soon}]", "extenders[0].httpTimeout: should be a duration such as 5s"),
         ("extenders: [{tlsConfig: {caData: x}}]", "extenders[0].tlsConfig.caData: give a file: tlsConfig.caFile"),
         ("enableProfiling: true", "enableProfiling: there are no profiling endpoints"),

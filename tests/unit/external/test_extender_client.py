@@ -18,12 +18,17 @@ from tests.extender import RunningExtender, an_extender
 
 POD = {"metadata": {"name": "web"}}
 UNASKED = inputs(a_frame(*clusters("ams-1")), profile=compile_default())
+BOUND = {"name": "web", "namespace": "shop", "uid": "u-1", "cluster": "ams-1"}
 CLUSTERS = {"ams-1": "ams-1", "dub-1": "dub-1"}
 
 
 def ask(extender: RunningExtender, verb: str = "filter", **payload: Any) -> ExternalResult:
-    document = ExtenderDocument(name="budget", url=extender.url, filter_verb="filter", prioritize_verb="prioritize")
-    query = ExternalQuery("k", {"extender": "budget", "verb": verb, "placement": POD, "clusters": CLUSTERS, **payload})
+    document = ExtenderDocument(
+        name="budget", url=extender.url, filter_verb="filter", prioritize_verb="prioritize", bind_verb="bind"
+    )
+    query = ExternalQuery(
+        "k", {"extender": "budget", "verb": verb, "placement": POD, "clusters": CLUSTERS, **BOUND, **payload}
+    )
     client = ExtenderClient([document])
     assert client.can_answer(query)
     return asyncio.run(client.answer(UNASKED, query)).query_results["k"]
@@ -38,6 +43,18 @@ def test_clusters_are_sent_as_nodes_or_as_names() -> None:
             ("/filter", {"Pod": POD, "NodeNames": ["ams-1", "dub-1"]}),
             ("/filter", {"Pod": POD, "Nodes": {"items": nodes}}),
         ]
+
+
+@pytest.mark.parametrize(
+    "given, answer",
+    [({"Error": ""}, {}), ({}, {}), ({"error": "full"}, {"refusal": "full"})],
+)
+def test_a_binding_is_asked_for_as_kube_scheduler_does(given: dict[str, Any], answer: dict[str, Any]) -> None:
+    with an_extender() as extender:
+        extender.answer = lambda path, asked: given
+        assert ask(extender, "bind") == ExternalResult(answer)
+        body = {"PodName": "web", "PodNamespace": "shop", "PodUID": "u-1", "Node": "ams-1"}
+        assert extender.asked == [("/bind", body)]
 
 
 @pytest.mark.parametrize(
@@ -62,6 +79,7 @@ def test_filters_answer_as_those_of_kube_scheduler(given: dict[str, Any], judgem
         ("filter", b"[", "answered no JSON"),
         ("filter", [], "answered something that is not an object"),
         ("filter", {}, "answered without NodeNames and Nodes"),
+        ("bind", [], "answered something that is not an object"),
         ("filter", {"Error": "no money"}, "reports an error: no money"),
         ("filter", {"NodeNames": ["osl-1"]}, "answered about osl-1, which it was not asked about"),
         ("filter", b" " * (LARGEST_ANSWER + 1), "answered more than 16 MiB"),

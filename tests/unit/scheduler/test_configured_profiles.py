@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.framework.profiles.profile import METHODS, Profile, config_hash
+from fleet.framework.profiles.profile import METHODS, Profile, config_hash, encode_profile, parse_profile
 from fleet.scheduler.configured_profiles import build_profiles, describe_deviation
 from fleet.scheduler.profiles import build_compiled_profiles
 from fleet.settings import Settings, load_settings
@@ -126,6 +126,17 @@ def test_a_document_that_changes_nothing_leaves_the_hash_as_it_is(tmp_path: Path
 
     assert config_hash(profile) == config_hash(default_profile())
     assert describe_deviation(profile) == ""
+
+
+def test_later_fields_of_an_extender_leave_earlier_hashes_as_they_are(tmp_path: Path) -> None:
+    text = "extenders: [{name: a, urlPrefix: 'http://here', filterVerb: filter%s}]\n"
+    plain = profile_of(tmp_path, text % "")
+    earlier = b'"filters":true,"ignorable":false,"name":"a","names_only":false,"prioritizes":false,"weight":1'
+    assert b'"extenders":[{%s}]' % earlier in encode_profile(plain)
+    for more in ("bindVerb: bind", "managedResources: [{name: gpu}]"):
+        changed = profile_of(tmp_path, text % f", {more}")
+        assert config_hash(changed) != config_hash(plain)
+        assert parse_profile(encode_profile(changed), scheduler_name="x").extenders == changed.extenders
 
 
 def test_settings_reach_the_plugins_unless_the_profile_gives_other_arguments(tmp_path: Path) -> None:
@@ -348,7 +359,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "an extender that is never asked": (
         "extenders: [{urlPrefix: 'http://here'}]\n",
-        "fleet.yaml:3: extenders[0]: would never be asked: give it a filterVerb or a prioritizeVerb",
+        "fleet.yaml:3: extenders[0]: would never be asked: give it a filterVerb, a prioritizeVerb or a bindVerb",
     ),
     "an extender without an address": (
         "extenders: [{urlPrefix: here, name: x, filterVerb: filter}]\n",
@@ -363,9 +374,28 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "extenders:\n- {urlPrefix: 'http://here', filterVerb: a}\n- {urlPrefix: 'http://here', filterVerb: b}\n",
         "fleet.yaml:5: extenders[1].name: here is also the name of extenders[0]: give each its own",
     ),
-    "an extender that binds": (
-        "extenders: [{urlPrefix: 'http://here', filterVerb: filter, bindVerb: bind}]\n",
-        "fleet.yaml:3: extenders[0].bindVerb: is not supported: bindings are written by Fleet alone; leave it out",
+    "two extenders that bind": (
+        "extenders:\n- {urlPrefix: 'http://here', bindVerb: a}\n- {urlPrefix: 'http://there', bindVerb: b}\n",
+        "fleet.yaml:5: extenders[1].bindVerb: extenders[0] binds already: only one may",
+    ),
+    "an extender that takes long to bind": (
+        "extenders: [{urlPrefix: 'http://here', bindVerb: bind, timeoutSeconds: 31}]\n",
+        "fleet.yaml:3: extenders[0].timeoutSeconds: 31 should be 30 or less with a bindVerb",
+    ),
+    "a managed resource without a name": (
+        "extenders: [{urlPrefix: 'http://here', filterVerb: filter, managedResources: [{}]}]\n",
+        "fleet.yaml:3: extenders[0].managedResources[0].name: is missing",
+    ),
+    "a managed resource that is none": (
+        "extenders: [{urlPrefix: 'http://here', filterVerb: filter, managedResources: [{name: my gpu}]}]\n",
+        "fleet.yaml:3: extenders[0].managedResources[0].name: 'my gpu' is no name of a resource, such as cpu or "
+        "example.com/gpu",
+    ),
+    "a managed resource that is not compared": (
+        "extenders:\n- urlPrefix: http://here\n  filterVerb: filter\n  managedResources:\n"
+        "  - {name: gpu, ignoredByScheduler: true}\n",
+        "fleet.yaml:7: extenders[0].managedResources[0].ignoredByScheduler: room is compared wherever members report "
+        "the resource: leave it out",
     ),
     "a waiting time": (
         "maxPermitWaitSeconds: 901\n",
