@@ -192,6 +192,9 @@ def diff(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles of the scheduler, in YAML.")
     ] = None,
+    ask_extenders: Annotated[
+        bool, typer.Option("--ask-extenders", help="Ask the extenders of --config, over the network.")
+    ] = False,
     field_manager: Annotated[
         str, typer.Option("--field-manager", metavar="NAME", help="Name under which the files are applied.")
     ] = "fleet-apply",
@@ -222,6 +225,7 @@ def diff(
         now=now,
         settings=settings or (),
         config=config,
+        asks_extenders=ask_extenders,
         field_manager=field_manager,
         verbose=verbose,
         hub=HubOptions(kubeconfig=kubeconfig, context=context),

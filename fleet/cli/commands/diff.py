@@ -28,7 +28,7 @@ from fleet.cli.input.files import STDIN, STDIN_NAME
 from fleet.cli.input.object_merge import FIELD_MANAGER
 from fleet.cli.input.objects import InputObject, Layer, expand_lists, read_layers, read_objects
 from fleet.cli.input.problems import Findings, SourceLocation
-from fleet.cli.input.simulation import Moment, moment_of, read_moment
+from fleet.cli.input.simulation import Moment, decide_asking, moment_of, read_moment
 from fleet.cli.input.simulation_inputs import NAMESPACED_PLACEMENT, leave_foreign, parse_layers
 from fleet.cli.output.console import page_of, write_json, write_text, write_yaml
 from fleet.cli.output.diff_markdown import render_markdown
@@ -38,10 +38,12 @@ from fleet.cli.progress import show_progress
 from fleet.errors import InputError
 from fleet.explain.remarks.remarks import find_remarks
 from fleet.explain.whatif.moves import ChangedPlacement, report_moves
+from fleet.external.extender_client import ExtenderClient
 from fleet.model.timestamps import format_timestamp
 from fleet.placement.selection.resource_filter import build_resource_filter
 from fleet.scheduler.profiles import CompiledProfiles
 from fleet.settings import Settings
+from fleet.settings.document.extenders import ExtenderDocument
 
 NO_MOVE: Final = 0
 MOVES: Final = 1
@@ -65,6 +67,7 @@ class DiffOptions:
     now: str | None = None
     settings: Sequence[str] = ()
     config: Path | None = None
+    asks_extenders: bool = False
     field_manager: str = FIELD_MANAGER
     verbose: bool = False
     hub: HubOptions = field(default_factory=HubOptions)
@@ -108,12 +111,15 @@ def run_diff(options: DiffOptions) -> int:
     report_findings(findings, verbose=options.verbose, outcome=_NOTHING_DONE)
     if findings.problems:
         return UNDECIDED
-    asked = DiffQuestion(inputs, base.name, settings, profiles, moment or moment_of(inputs.before))
+    extenders = settings.extenders if options.asks_extenders else ()
+    asked = DiffQuestion(inputs, base.name, settings, profiles, moment or moment_of(inputs.before), extenders)
     with show_progress("deciding"):
         report = build_report(asked, findings)
     _print_report(report, options.output)
     for each in report.undecided:
         sys.stderr.write(f"error: placement {each.key} cannot be decided: {each.message}\n")
+    if report.undecided and settings.extenders and not options.asks_extenders:
+        sys.stderr.write("note: the extenders of --config were not asked: add --ask-extenders\n")
     return UNDECIDED if report.undecided else MOVES if report.moves else NO_MOVE
 
 
@@ -126,12 +132,15 @@ class DiffQuestion:
     settings: Settings
     profiles: CompiledProfiles
     moment: Moment
+    extenders: Sequence[ExtenderDocument] = ()
+    """Those that are asked."""
 
 
 def build_report(asked: DiffQuestion, findings: Findings) -> DiffReport:
     inputs, moment = asked.inputs, asked.moment
     placements = list(build_changed_placements(inputs, asked.profiles, moment))
-    moves = report_moves(placements)
+    client = ExtenderClient(asked.extenders)
+    moves = report_moves(placements, lambda inp: decide_asking(inp, client))
     return DiffReport(
         base=asked.base,
         now=format_timestamp(moment.nanoseconds),

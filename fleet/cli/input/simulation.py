@@ -122,7 +122,7 @@ def simulate(
             now=moment.nanoseconds,
             previous=placement.snapshot.status,
         )
-        decided = SimulatedDecision(placement, *_decide(inp, client))
+        decided = SimulatedDecision(placement, *decide_asking(inp, client))
         book_decision(table, placement, decided.decision)
         chosen = (target.cluster for target in newly_chosen(decided.decision))
         new = select_new(chosen, placement.bindings)
@@ -135,7 +135,7 @@ def _cpu_of(placement: PlacementInputs) -> int | None:
     return placement.request.requests.get("cpu")
 
 
-def _decide(inp: DecisionInput, extenders: ExtenderClient) -> tuple[DecisionInput, Decision]:
+def decide_asking(inp: DecisionInput, extenders: ExtenderClient) -> tuple[DecisionInput, Decision]:
     """With the inputs of the decision: they have what the extenders answered."""
     decision = decide(inp)
     while extenders.can_answer(query := decision.pending_query):

@@ -30,6 +30,7 @@ from fleet.explain.facts.outcomes import (
     UNDECIDED,
     ClusterOutcomes,
     Effect,
+    describe_error,
     name_outcome,
     rate_outcome,
 )
@@ -173,7 +174,7 @@ def _build_verdict(decision: Decision, redaction: Redaction, context: AnswerCont
         summary=UNUSABLE if context.problems or request.problems else summarize(decision, redaction),
         since=context.since,
         problems=(*context.problems, *map(_build_problem, request.problems)),
-        error=redaction.redact_text(_describe_error(decision)),
+        error=redaction.redact_text(describe_error(decision)),
         invalid=tuple(_build_ineligible(decision, outcomes, redaction)),
         missing=redaction.select_visible(decision.missing),
     )
@@ -186,15 +187,6 @@ def _build_problem(problem: PolicyProblem) -> ProblemPart:
         meant = find_meant_operator(str(problem.value), choices)
         repair = f"operator {problem.value} → {meant}" if meant else ""
     return ProblemPart(problem.field, problem.value, problem.message, repair)
-
-
-def _describe_error(decision: Decision) -> str:
-    if decision.pending_query is not None:
-        extender = decision.pending_query.payload.get("extender")
-        if extender is not None:
-            return f"extender {extender} was not asked about this"
-        return f"a plugin waits for an answer to {decision.pending_query.key}"
-    return message_of(decision.error)
 
 
 def _build_ineligible(

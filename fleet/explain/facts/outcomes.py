@@ -12,6 +12,7 @@ import msgspec
 
 from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.operations import Action, Target
+from fleet.framework.status import message_of
 from fleet.snapshot.columns.bitset import each_row, from_rows
 
 TARGETS_SHOWN: Final = 20
@@ -199,3 +200,12 @@ def build_effect(before: str, after: str, decision: Decision) -> Effect:
         targets=tuple(names[:TARGETS_SHOWN]),
         more=max(len(names) - TARGETS_SHOWN, 0),
     )
+
+
+def describe_error(decision: Decision) -> str:
+    if decision.pending_query is not None:
+        extender = decision.pending_query.payload.get("extender")
+        if extender is not None:
+            return f"extender {extender} was not asked about this"
+        return f"a plugin waits for an answer to {decision.pending_query.key}"
+    return message_of(decision.error)

@@ -7,21 +7,27 @@ decision on the changed objects, which are the writes of the scheduler.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
 import msgspec
 
 from fleet.explain.facts.clusters import VerdictMatrix
-from fleet.explain.facts.outcomes import UNDECIDED, ClusterOutcome, ClusterOutcomes, name_outcome, rate_outcome
+from fleet.explain.facts.outcomes import (
+    UNDECIDED,
+    ClusterOutcome,
+    ClusterOutcomes,
+    describe_error,
+    name_outcome,
+    rate_outcome,
+)
 from fleet.explain.facts.rejections import ClusterRejection, describe_lack, find_first_rejection
 from fleet.explain.whatif.compare import InputChange, compare_inputs
-from fleet.framework.cycle.cycle import DecisionInput, decide
+from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Action
-from fleet.framework.status import as_error
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED
 from fleet.model.views import Binding
 
@@ -128,14 +134,18 @@ class ChangedPlacement:
     """None for a deleted one."""
 
 
-def report_moves(placements: Iterable[ChangedPlacement]) -> MoveReport:
+Decide = Callable[[DecisionInput], tuple[DecisionInput, Decision]]
+"""With the inputs that the decision was made from: they may have more answers of extenders."""
+
+
+def report_moves(placements: Iterable[ChangedPlacement], decide: Decide) -> MoveReport:
     """A placement that stays the same on the same fleet is not decided."""
     moves: list[PlacementMoves] = []
     undecided: list[UndecidedPlacement] = []
     for placement in placements:
         if placement.change == "same" and _is_on_same_fleet(placement):
             continue
-        result = _find_moves(placement)
+        result = _find_moves(placement, decide)
         if isinstance(result, UndecidedPlacement):
             undecided.append(result)
         elif result is None:
@@ -166,13 +176,16 @@ def _sum_clusters(moves: Sequence[PlacementMoves]) -> tuple[ClusterMoves, ...]:
 # --- one placement ----------------------------------------------------------------------------------------------------
 
 
-def _find_moves(placement: ChangedPlacement) -> PlacementMoves | UndecidedPlacement | None:
+def _find_moves(placement: ChangedPlacement, decide: Decide) -> PlacementMoves | UndecidedPlacement | None:
     """None for a placement that cannot be decided and could not be before, either."""
-    before = None if placement.before is None else decide(placement.before)
+    before: Decision | None = None
+    if placement.before is not None:
+        inputs, before = decide(placement.before)
+        placement = replace(placement, before=inputs)
     if placement.after is None:
         now = () if placement.before is None else _list_active(placement.before)
         return _build_moves(placement, now, (), before, None)
-    after = decide(placement.after)
+    _, after = decide(placement.after)
     if rate_outcome(after) == UNDECIDED:
         if placement.change == "same" and before is not None and rate_outcome(before) == UNDECIDED:
             return None
@@ -243,7 +256,7 @@ def _compare_policies(before: Decision | None, after: Decision | None) -> Iterat
 
 def _describe_failure(decision: Decision) -> str:
     problems = [f"{problem.field}: {problem.message}" for problem in decision.request.problems]
-    return "; ".join(problems) or str(as_error(decision.error) or "a plugin asks for an external answer")
+    return "; ".join(problems) or describe_error(decision)
 
 
 # --- reasons ----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from fleet.cli.output.diff_report import build_schema
+from tests.extender import an_extender, forbid
 from tests.unit.cli.conftest import Fleet, Ran
 from tests.unit.cli.manifests import LONG_AGO, Manifest, binding, member, placement, snapshot, written
 
@@ -82,6 +83,7 @@ def moves(ran: Ran) -> dict[str, tuple[list[str], list[str]]]:
 
 
 JSON = ("-o", "json")
+HEAD = {"apiVersion": "scheduling.fleet.dev/v1", "kind": "FleetSchedulerConfiguration"}
 
 # --- moves ------------------------------------------------------------------------------------------------------------
 
@@ -161,6 +163,26 @@ def test_what_moves_without_the_files_is_shown_and_not_counted(fleet: Fleet, tmp
 
 
 # --- deletions --------------------------------------------------------------------------------------------------------
+
+
+def test_extenders_are_asked_when_the_user_says_so(diff: Diff, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    with an_extender() as extender:
+        extender.answer = forbid("d", because="over budget in July")
+        extenders = [{"name": "budget", "urlPrefix": extender.url, "filterVerb": "filter", "bindVerb": "bind"}]
+        config.write_text(yaml.safe_dump({**HEAD, "extenders": extenders}), encoding="utf-8")
+        options = ("--config", str(config), *JSON)
+        toleration: Any = {"tolerations": [{"key": "gpu", "operator": "Exists"}]}
+        wider = placement("web", placementType="PickN", numberOfClusters=3, **required(env="prod"), **toleration)
+        silent, asked = diff(wider, options=options), diff(wider, options=(*options, "--ask-extenders"))
+        free = diff(wider, options=JSON)
+
+    assert silent.code == 2
+    assert "error: placement web cannot be decided: extender budget was not asked about this\n" in silent.err
+    assert "the extenders of --config were not asked: add --ask-extenders\n" in silent.err
+    assert (asked.code, moves(asked)["web"], asked.err) == (0, ([], []), "")
+    assert {path for path, _ in extender.asked} == {"/filter"}
+    assert (free.code, moves(free)["web"]) == (1, (["d"], []))
 
 
 @pytest.mark.parametrize("name", ["placement/web", "crp/web", "clusterresourceplacement/web"])
