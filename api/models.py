@@ -92,7 +92,8 @@ class ClusterModel(ApiModel, frozen=True, kw_only=True):
     created: str | None
     leaving: bool
     eligible: bool
-    """Whether it may get new work, by the status that its agent reports."""
+    """Whether it may get new work, by the status that its agent reports and the profile that placements without a
+    scheduler name get."""
     joined: str
     """The status of the agent's condition: True, False, Unknown, or nothing."""
     healthy: str

@@ -28,6 +28,7 @@ from api.models import (
     TolerationModel,
 )
 from fleet.framework.policy.resource_requests import format_amount
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.informers.cache import Caches
 from fleet.kube.resource import join_key
 from fleet.kube.scopes import find_scope, parse_key
@@ -46,9 +47,8 @@ from fleet.model.views import (
     TopologySpreadConstraint,
     View,
 )
-from fleet.scheduler.profiles import build_eligibility
+from fleet.scheduler.profiles import is_eligible
 from fleet.snapshot.capacity import assumed_ledger, list_booked_resources
-from fleet.snapshot.columns.signals import Eligibility
 from fleet.snapshot.frame import Frame
 
 _SCHEDULED: Final = "Scheduled"
@@ -228,24 +228,24 @@ def get_cluster(backend: Backend, name: str) -> ClusterModel:
     cluster = backend.live.caches.clusters.get(name)
     if cluster is None:
         raise not_found(f"cluster {name}", "GET /v1/clusters lists those that are there")
-    eligibility = build_eligibility(backend.effective.settings.eligibility)
-    return build_cluster_model(cluster, eligibility, backend.live.frame(), now=backend.live.now())
+    profile = backend.live.frameworks.default.profile
+    return build_cluster_model(cluster, profile, backend.live.frame(), now=backend.live.now())
 
 
 async def build_cluster_models(backend: Backend, names: Iterable[str]) -> list[ClusterModel]:
     """Other requests may be answered meanwhile."""
-    eligibility = build_eligibility(backend.effective.settings.eligibility)
+    profile = backend.live.frameworks.default.profile
     clusters, frame, models = backend.live.caches.clusters, backend.live.frame(), []
     for place, name in enumerate(names):
         if place % _BETWEEN_TURNS == 0:
             await asyncio.sleep(0)
         cluster = clusters.get(name)
         if cluster is not None:
-            models.append(build_cluster_model(cluster, eligibility, frame, now=backend.live.now()))
+            models.append(build_cluster_model(cluster, profile, frame, now=backend.live.now()))
     return models
 
 
-def build_cluster_model(cluster: MemberCluster, eligibility: Eligibility, frame: Frame, *, now: int) -> ClusterModel:
+def build_cluster_model(cluster: MemberCluster, profile: CompiledProfile, frame: Frame, *, now: int) -> ClusterModel:
     metadata, status = cluster.metadata, cluster.status
     usage = status.resource_usage or ResourceUsage()
     agent = next((agent for agent in status.agent_status if agent.type == MEMBER_AGENT), None)
@@ -256,7 +256,7 @@ def build_cluster_model(cluster: MemberCluster, eligibility: Eligibility, frame:
         resource_version=metadata.resource_version,
         created=metadata.creation_timestamp,
         leaving=metadata.deletion_timestamp is not None,
-        eligible=eligibility.of(cluster, now),
+        eligible=is_eligible(profile, cluster, now),
         joined=conditions.get(JOINED, ""),
         healthy=conditions.get(HEALTHY, ""),
         last_heartbeat=None if agent is None else agent.last_received_heartbeat,

@@ -215,6 +215,12 @@ def build_eligibility(settings: EligibilitySection) -> Eligibility:
     return Eligibility.parse(heartbeat_timeout=settings.heartbeat_timeout, unhealthy_timeout=settings.unhealthy_timeout)
 
 
+def is_eligible(profile: CompiledProfile, cluster: MemberCluster, now: int) -> bool:
+    """By the arguments of this profile. To one without such a plugin every cluster is that does not leave."""
+    plugins = profile.find_plugins("eligibility")
+    return _is_in_fleet(cluster, now) and all(plugin.eligibility.of(cluster, now) for _, plugin in plugins)
+
+
 def list_loads(profiles: Iterable[CompiledProfile]) -> set[str]:
     plugins = [plugin for profile in profiles for _, plugin in profile.find_plugins("list_loads")]
     return {load for plugin in plugins for load in plugin.list_loads()}

@@ -14,7 +14,7 @@ from fleet.errors import ConfigurationError
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.keys import SCHEDULER_NAME
 from fleet.settings import load_settings
-from tests.api.stage import Stage, a_stage
+from tests.api.stage import CLUSTERS, Stage, a_stage
 from tests.e2e.world import ANYTHING, all_recorded, soon
 from tests.installed import an_installed_package, lettered_plugins
 from tests.unit.scheduler.test_configured_profiles import HEAD, WORKED_EXAMPLE
@@ -171,6 +171,39 @@ def test_F3_132_F3_077_F3_140_W_14_every_verdict_agrees_with_the_first_and_chang
                 "OnlyDublin",
                 "TaintToleration",
             ]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "profile, is_eligible",
+    [
+        ("", False),
+        ("pluginConfig: [{name: ClusterEligibility, args: {heartbeatTimeout: 10000h}}]", True),
+        ("plugins: {filter: {disabled: [{name: ClusterEligibility}]}}", True),
+    ],
+    ids=["settings", "arguments", "not filtered"],
+)
+def test_clusters_are_eligible_by_the_profile_of_placements_without_a_name(
+    package: Path, profile: str, *, is_eligible: bool
+) -> None:
+    first = ", ".join(filter(None, ("schedulerName: DefaultScheduler", profile)))
+    text = f"profiles:\n- {{{first}}}\n- {{schedulerName: strict, base: ExtendedProfile}}\n"
+
+    async def main() -> None:
+        async with a_stage(package, file=write(package, text)) as stage:
+            await stage.world.report("ams-1", silent_for=9000 * 3600)
+
+            async def is_shown() -> bool:
+                return (await stage.json("/v1/clusters/ams-1"))["eligible"] is is_eligible
+
+            await soon(is_shown)
+            items = (await stage.json("/v1/clusters"))["items"]
+            assert {each["name"]: each["eligible"] for each in items} == dict.fromkeys(CLUSTERS, True) | {
+                "ams-1": is_eligible
+            }
+            status = await stage.json("/v1/status")
+            assert status["clusters"]["eligible"] == len(CLUSTERS) - (not is_eligible)
 
     asyncio.run(main())
 
