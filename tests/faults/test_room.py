@@ -9,17 +9,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
+from fleet.framework.types import Verdict
 from fleet.kube.api import Method, Request
 from fleet.kube.resource import STATUS
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS
 from fleet.model.keys import PARENT_PLACEMENT
+from plugins.resource_fit import ResourceFit
 from tests.e2e.hub import soon
 from tests.e2e.world import ANYTHING, World
 from tests.fake_hub import UNAVAILABLE, Fault, Lost, Refused
 from tests.faults.acting import Running, running
 from tests.faults.configured import HEAD, Scene, a_scene
 from tests.faults.hub_api import HubApi, a_hub
-from tests.faults.virtual import virtual
+from tests.faults.virtual import run_virtually, virtual
 
 ROOMY: Final = """
 profiles:
@@ -177,23 +181,42 @@ async def test_X_13_without_word_of_the_agent_a_report_counts_after_ten_minutes(
 # --- who is woken -----------------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_Q_08_a_cluster_that_is_too_small_wakes_none_and_a_big_one_those_that_fit(tmp_path: Path) -> None:
-    async with a_scene(tmp_path, ROOMY) as scene:
+def test_Q_08_a_cluster_that_is_too_small_wakes_none_and_a_big_one_those_that_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Placements with equal requests are judged at once: as often for 12 of them as for 4."""
+    judged: list[int] = []
+    ask = ResourceFit.filter
+
+    def count(*args: Any) -> Verdict:
+        judged[-1] += 1
+        return ask(*args)
+
+    monkeypatch.setattr(ResourceFit, "filter", count)
+    for size in (2, 6):
+        judged.append(0)
+        run_virtually(_judge_newcomers(tmp_path, size, judged))
+    assert 0 < judged[0] == judged[1] < 8
+
+
+async def _judge_newcomers(folder: Path, size: int, judged: list[int]) -> None:
+    async with a_scene(folder, ROOMY) as scene:
         await join(scene.world, "full", cpu="1")
-        for number in range(5):
+        for number in range(size):
             await scene.place(f"small{number}", ONE, requests="cpu=4")
             await scene.place(f"big{number}", ONE, requests="cpu=16")
         await asyncio.sleep(60)
-        before = count_attempts(scene)
+        before, judged[-1] = count_attempts(scene), 0
         await scene.world.join("tiny", available={"cpu": "2"})
         await asyncio.sleep(1)
         assert count_attempts(scene) == before
+        calls = judged[-1]
         await scene.world.join("fits-small", available={"cpu": "8"})
         await asyncio.sleep(10)
         woken = scene.attempts.records[before:]
         assert len(await list_bound(scene)) == 2
-        assert {record.key.name[:5] for record in woken} == {"small"}
+        assert {record.key.name for record in woken} == {f"small{number}" for number in range(size)}
+        judged[-1] = calls
 
 
 @virtual

@@ -46,17 +46,10 @@ def helps(event: QueueEvent, item: QueueItem) -> bool:
     return (int(event.new) + int(item.key.name)) % 3 != 0
 
 
-def helps_many(event: QueueEvent, items: list[QueueItem]) -> list[bool]:
-    return [helps(event, item) for item in items]
-
-
 def hints() -> QueueingHints:
-    def registration(plugin: str, kind: EventKind) -> EventRegistration:
-        return EventRegistration(kind, hint_many=helps_many) if plugin == "Capacity" else EventRegistration(kind, helps)  # type: ignore[arg-type]
-
     named = sorted({plugin for plugin, _ in LISTENS})
     return QueueingHints(
-        {name: [registration(name, kind) for plugin, kind in LISTENS if plugin == name] for name in named}
+        {name: [EventRegistration(kind, helps) for plugin, kind in LISTENS if plugin == name] for name in named}
     )
 
 

@@ -1,14 +1,13 @@
 """Queueing hints: plugins register the events that may make a placement they rejected schedulable.
 
-The hint of a plugin is called only for events of the kinds that it registered. A hint evaluates one item, or many items
-at once, and a pre-hint may select the few items that are worth evaluating. In doubt a placement is requeued: a wasted
-attempt is cheap, a missed chance is not. The moves that follow are left to the queue.
+The hint of a plugin is called only for events of the kinds that it registered. In doubt a placement is requeued: a
+wasted attempt is cheap, a missed chance is not. The moves that follow are left to the queue.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -66,12 +65,6 @@ class QueueEvent:
 QueueingHint = Callable[[QueueEvent, QueueItem], bool]
 """Whether the event may make the item schedulable for the plugin."""
 
-BatchQueueingHint = Callable[[QueueEvent, Sequence[QueueItem]], Iterable[bool]]
-"""The same for many items: a mask in their order, such as a numpy array of booleans."""
-
-QueueingPreHint = Callable[[QueueEvent], Collection[PlacementKey] | None]
-"""The keys worth evaluating; None for all."""
-
 
 @dataclass(frozen=True, slots=True)
 class EventRegistration:
@@ -79,8 +72,6 @@ class EventRegistration:
 
     kind: EventKind
     hint: QueueingHint | None = None
-    hint_many: BatchQueueingHint | None = None
-    pre_hint: QueueingPreHint | None = None
 
 
 class QueueingStrategy(enum.IntEnum):
@@ -157,64 +148,21 @@ class QueueingHints:
         strategies: dict[PlacementKey, QueueingStrategy],
     ) -> None:
         """Adds to `strategies` what the hint of one plugin can improve."""
-        candidates, best = [], []
-        for item in self._preselect(listener, event, items):
-            strategy = _strongest_strategy(listener.plugin, item)
-            if event.concerns(item.key) and strategies.get(item.key, QueueingStrategy.SKIP) < strategy:
-                candidates.append(item)
-                best.append(strategy)
-        if not candidates:
-            return
-        hints = self._call_hint(listener, event, candidates)
-        for item, strategy, is_hit in zip(candidates, best, hints, strict=True):
-            if is_hit:
-                strategies[item.key] = strategy
+        keys = items if event.among is None else (key for key in event.among if key in items)
+        for key in keys:
+            item, strategy = items[key], _strongest_strategy(listener.plugin, items[key])
+            is_better = event.concerns(key) and strategies.get(key, QueueingStrategy.SKIP) < strategy
+            if is_better and self._call_hint(listener, event, item):
+                strategies[key] = strategy
 
-    def _preselect(
-        self, listener: _Listener, event: QueueEvent, items: Mapping[PlacementKey, QueueItem]
-    ) -> Iterator[QueueItem]:
-        pre_hint = listener.registration.pre_hint
-        if pre_hint is None or not items:
-            if event.among is not None:
-                return (items[key] for key in event.among if key in items)
-            return iter(items.values())
+    def _call_hint(self, listener: _Listener, event: QueueEvent, item: QueueItem) -> bool:
+        hint = listener.registration.hint
         try:
-            keys = pre_hint(event)
+            return hint is None or bool(hint(event, item))
         except Exception as error:
-            self._report(listener, error)
-            keys = None
-        return iter(items.values()) if keys is None else (items[key] for key in keys if key in items)
-
-    def _call_hint(self, listener: _Listener, event: QueueEvent, items: Sequence[QueueItem]) -> Sequence[bool]:
-        registered = listener.registration
-        if registered.hint_many is not None:
-            return self._call_batch_hint(listener, registered.hint_many, event, items)
-        if registered.hint is None:
-            return [True] * len(items)
-        return [self._call_item_hint(listener, registered.hint, event, item) for item in items]
-
-    def _call_batch_hint(
-        self, listener: _Listener, hint: BatchQueueingHint, event: QueueEvent, items: Sequence[QueueItem]
-    ) -> Sequence[bool]:
-        try:
-            answers = [bool(answer) for answer in hint(event, items)]
-            if len(answers) != len(items):
-                raise ValueError(f"{len(answers)} answers for {len(items)} items")
-        except Exception as error:
-            self._report(listener, error)
-            return [True] * len(items)
-        return answers
-
-    def _call_item_hint(self, listener: _Listener, hint: QueueingHint, event: QueueEvent, item: QueueItem) -> bool:
-        try:
-            return bool(hint(event, item))
-        except Exception as error:
-            self._report(listener, error)
+            if self._on_error is not None:
+                self._on_error(listener.plugin, listener.registration.kind, error)
             return True
-
-    def _report(self, listener: _Listener, error: Exception) -> None:
-        if self._on_error is not None:
-            self._on_error(listener.plugin, listener.registration.kind, error)
 
 
 def _requeue_all(event: QueueEvent, *groups: Mapping[PlacementKey, QueueItem]) -> dict[PlacementKey, QueueingStrategy]:

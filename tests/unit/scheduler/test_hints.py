@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from fleet.model.placement_key import PlacementKey
@@ -15,7 +14,6 @@ from tests.unit.scheduler.queue_fakes import (
     CLUSTER_TAINTS,
     HEARTBEAT,
     Turned,
-    a_key,
     cluster_added,
     pooled,
     wildcard,
@@ -42,12 +40,6 @@ class Broken:
 def fits(event: QueueEvent, item: QueueItem) -> bool:
     """Capacity: an item wants as much as the length of its key, an event brings a number."""
     return len(str(item.key)) <= int(event.new)
-
-
-def fits_many(event: QueueEvent, items: Sequence[QueueItem]) -> Sequence[bool]:
-    wanted = np.array([len(str(item.key)) for item in items])
-    mask: Sequence[bool] = wanted <= event.new
-    return mask
 
 
 def on_add(**registered: object) -> QueueingHints:
@@ -110,22 +102,11 @@ def test_F3_113_registrations_may_stand_for_many_kinds(kind: EventKind, *, cover
 
 
 def test_Q_08_only_the_items_that_fit_a_new_cluster_are_woken() -> None:
-    hints = QueueingHints({"Capacity": [EventRegistration(CLUSTER_ADDED, hint_many=fits_many)]})
+    hints = QueueingHints({"Capacity": [EventRegistration(CLUSTER_ADDED, fits)]})
     queue = pooled("a", "bbb", "cc", "ddddd", by="Capacity", hints=hints)
     assert queue.happened(cluster_added(new=0)).counts() == {"unschedulable": 4}
     assert queue.happened(cluster_added(new=3)).counts() == {"unschedulable": 1, "backoff": 3}
     assert queue.queue.get(PlacementKey.parse("ddddd")) is not None
-
-
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 9])
-def test_Q_08_the_columnar_hint_wakes_whom_the_hint_per_item_wakes(size: int) -> None:
-    keys = ["a", "b", "cc", "dd", "eee", "ffff"]
-    woken = []
-    for registration in (EventRegistration(CLUSTER_ADDED, fits), EventRegistration(CLUSTER_ADDED, hint_many=fits_many)):
-        queue = pooled(*keys, by="Capacity", hints=QueueingHints({"Capacity": [registration]}))
-        woken.append(queue.happened(cluster_added(new=size)).pop_all())
-    assert woken[0] == woken[1]
-    assert set(woken[0]) == {key for key in keys if len(key) <= size}
 
 
 @pytest.mark.parametrize(
@@ -133,10 +114,8 @@ def test_Q_08_the_columnar_hint_wakes_whom_the_hint_per_item_wakes(size: int) ->
     [
         EventRegistration(CLUSTER_ADDED),
         EventRegistration(CLUSTER_ADDED, Broken()),
-        EventRegistration(CLUSTER_ADDED, hint_many=lambda event, items: 1 / 0),  # type: ignore[arg-type,return-value]
-        EventRegistration(CLUSTER_ADDED, hint_many=lambda event, items: []),
     ],
-    ids=["missing", "raising", "raising for many", "too few answers"],
+    ids=["missing", "raising"],
 )
 def test_Q_09_without_a_usable_answer_the_item_is_woken(registration: EventRegistration) -> None:
     queue = pooled("a", "b", hints=QueueingHints({"Taints": [registration]}))
@@ -184,20 +163,10 @@ def test_the_item_says_which_event_woke_it() -> None:
 
 def test_only_the_items_named_by_the_index_are_asked_about() -> None:
     hint = Asked()
-    hints = QueueingHints(
-        {"Taints": [EventRegistration(CLUSTER_ADDED, hint, pre_hint=lambda event: [a_key("b"), a_key("unknown")])]}
-    )
-    queue = pooled("a", "b", "c", hints=hints).happened(cluster_added())
+    event = replace(cluster_added(), among=[PlacementKey.parse("b"), PlacementKey.parse("unknown")])
+    queue = pooled("a", "b", "c", hints=on_add(Taints=hint)).happened(event)
     assert hint.keys == ["b"]
     assert queue.counts() == {"unschedulable": 2, "backoff": 1}
-
-
-@pytest.mark.parametrize("pre_hint", [lambda event: None, lambda event: 1 / 0], ids=["says all", "raises"])
-def test_without_an_answer_of_the_index_all_items_are_asked_about(pre_hint: object) -> None:
-    hint = Asked()
-    hints = QueueingHints({"Taints": [EventRegistration(CLUSTER_ADDED, hint, pre_hint=pre_hint)]})  # type: ignore[arg-type]
-    pooled("a", "b", hints=hints).happened(cluster_added())
-    assert hint.keys == ["a", "b"]
 
 
 def test_whoever_caused_an_event_is_not_woken_by_it() -> None:
