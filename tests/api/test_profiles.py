@@ -97,6 +97,75 @@ def test_C_04_the_worked_example_is_read_from_the_api(tmp_path: Path) -> None:
         asyncio.run(main())
 
 
+MERGED = """
+profiles:
+- schedulerName: DefaultScheduler
+  plugins:
+    score: {enabled: [{name: E, weight: 4}, {name: SamePlacementAntiAffinity, weight: 5}]}
+- schedulerName: mine
+  base: ExtendedProfile
+  plugins:
+    multiPoint: {enabled: [{name: A, weight: 2}, {name: OnlyDublin}]}
+    score: {disabled: [{name: "*"}], enabled: [{name: B, weight: 3}]}
+"""
+
+
+def test_F3_090_C_02_C_03_the_plugins_of_a_profile_are_listed_as_they_run(package: Path) -> None:
+    folder = package / "letters"
+    folder.mkdir()
+
+    async def main() -> None:
+        async with a_stage(file=write(package, MERGED)) as stage:
+            scheduler = stage.controller.scheduler
+            assert scheduler is not None
+            listed = {}
+            for framework in scheduler.frameworks:
+                profile = await stage.json(f"/v1/profiles/{framework.scheduler_name}")
+                listed[framework.scheduler_name] = profile["plugins"]
+                assert {
+                    hook: [(plugin["name"], plugin["form"], plugin["weight"]) for plugin in plugins]
+                    for hook, plugins in profile["plugins"].items()
+                } == {hook: [*map(tuple, entries)] for hook, entries in framework.list_plugins().items() if entries}
+
+            weights = {
+                name: [(plugin["name"], plugin["weight"]) for plugin in plugins["score"]]
+                for name, plugins in listed.items()
+            }
+            kept = [("ClusterAffinity", 1), ("SamePlacementAntiAffinity", 5), ("TopologySpreadConstraints", 1)]
+            assert weights == {"DefaultScheduler": [*kept, ("E", 4)], "mine": [("B", 3)]}
+            forms = {plugin["name"]: plugin["form"] for plugin in listed["mine"]["filter"]}
+            assert (forms.pop("OnlyDublin"), set(forms.values())) == ("scalar", {"vector"})
+
+    with lettered_plugins(folder):
+        asyncio.run(main())
+
+
+def test_F3_045_F3_056_a_simulation_judges_a_fleet_of_its_own_beside_the_live_one(package: Path) -> None:
+    edit = {"op": "labelCluster", "cluster": "ams-1", "key": "region", "value": "dub"}
+
+    async def main() -> None:
+        async with a_stage(package, file=write(package, TWO_PROFILES)) as stage:
+            await place(stage, "irish", "mine", placementType="PickN", numberOfClusters=3)
+            await stage.world.soon_scheduled("irish", status="False")
+            scheduler = stage.controller.scheduler
+            assert scheduler is not None
+            live = scheduler.table.frame()
+            content = live.content_hash()
+
+            for _ in range(2):
+                answer = await stage.post("/v1/simulate", {"placement": {"ref": "irish"}, "edits": [edit]})
+                assert answer.status_code == 200, answer.text
+                assert answer.json()["compare"]["gained"] == ["ams-1"]
+                why = await stage.json("/v1/placements/-/irish/why")
+                (row,) = [each for each in why["attempt"]["clusters"] if each["name"] == "ams-1"]
+                assert row["first"] == "OnlyDublin"
+            assert scheduler.table.frame() is live
+            assert live.content_hash() == content
+            assert await stage.world.in_use("irish") == {"dub-1", "dub-2"}
+
+    asyncio.run(main())
+
+
 def test_a_profile_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     async def main() -> None:
         async with a_stage() as stage:

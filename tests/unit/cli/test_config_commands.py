@@ -272,6 +272,44 @@ def test_C_05_a_broken_document_starts_nothing(
             run_api(ApiOptions(config=document))
 
 
+@pytest.mark.parametrize(
+    "line, complaint",
+    [
+        (
+            "queue: {initialBackoffSeconds: 9, maxBackoffSeconds: 8}",
+            "queue.maxBackoffSeconds 8 should not be less than queue.initialBackoffSeconds 9",
+        ),
+        (
+            "evaluation: {parallelism: 0}",
+            "setting evaluation.parallelism: '0' should be greater than or equal to 1",
+        ),
+        (
+            "evaluation: {percentageOfClustersToScore: 101}",
+            "setting evaluation.percentageOfClustersToScore: '101' should be less than or equal to 100",
+        ),
+        (
+            "api: {qps: 100, budget: {bind: {qps: 90}, evict: {qps: 11}}}",
+            "the rates of api.budget should not exceed api.qps 100 together, and are 121",
+        ),
+        (
+            "api: {burst: 100, budget: {status: {burst: 21}}}",
+            "the bursts of api.budget should not exceed api.burst 100 together, and are 101",
+        ),
+    ],
+)
+def test_C_09_settings_that_contradict_each_other_start_nothing(
+    document: Path, line: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document.write_text(f"{HEAD}{line}\n", encoding="utf-8")
+
+    assert check_config(document) == 2
+    assert capsys.readouterr().err.splitlines() == [f"error: {document}:3: {complaint}"]
+    assert run_controller_command(ControllerCommandOptions(config=document), environ={}) == BAD_INPUT
+    assert f"{document}:3: {complaint}" in capsys.readouterr().err
+    with pytest.raises(ConfigurationError, match=re.escape(complaint)):
+        run_api(ApiOptions(config=document))
+
+
 def test_values_are_shown_with_their_origin(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document.write_text(f"{HEAD}queue: {{maxDelay: 20s}}\nprofiles: [{{ranking: weighted}}]\n", encoding="utf-8")
 

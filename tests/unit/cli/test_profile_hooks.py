@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fleet.errors import ConfigurationError
 from fleet.framework.profiles.adapter import LegacyPostFilterAdapter
+from fleet.framework.profiles.registry import Registry
 from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.scores import NamedScore, default_normalize
 from fleet.framework.status import Code, Status
 from fleet.framework.types import PostFilterResult, Verdict
+from plugins import in_tree_registry
 from tests.doubles import Rejecting, RejectingOneByOne, Scoring, limited_to, narrowing_to
+from tests.installed import an_installed_package
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.profiled import Noting, Report, Simulator, calls, error_of, row_of, simulating, targets
 
@@ -70,6 +75,99 @@ def test_F3_035_a_factory_that_fails_keeps_the_scheduler_from_starting(simulator
 
         assert ran.code == 2
         assert 'error initializing plugin "Dialing": no such socket' in ran.err
+
+
+def both_forms() -> Any:
+    plugin = RejectingOneByOne("Both")
+    plugin.filter = lambda *args: None  # type: ignore[attr-defined]
+    return plugin
+
+
+@pytest.mark.parametrize(
+    "hooks, fields, text",
+    [
+        ({"filter": ["Ghost"]}, {}, "plugins.filter.enabled[0].name: no plugin named Ghost exists"),
+        ({"filter": ["Second"]}, {}, "plugins.filter.enabled[0]: Second has no filter hook; it has batch, sort"),
+        ({"filter": ["TaintToleration"] * 2}, {}, "plugins.filter.enabled[1].name: TaintToleration is listed twice"),
+        ({"queueSort": []}, {}, "exactly one queueSort plugin is needed, 0 configured"),
+        ({"batch": []}, {}, "exactly one batch plugin is needed, 0 configured"),
+        ({"batch": ["DesiredBatch", "Second"]}, {}, "exactly one batch plugin is needed, 2 configured"),
+        ({"sort": []}, {}, "exactly one sort plugin is needed, 0 configured"),
+        ({"sort": ["RankingSort", "Second"]}, {}, "exactly one sort plugin is needed, 2 configured"),
+        ({"bind": []}, {}, "at least one bind plugin is needed"),
+        ({}, {"pluginConfig": [{"name": "Second"}] * 2}, "pluginConfig[1].name: Second is listed twice"),
+        ({"filter": ["Both"]}, {}, 'error initializing plugin "Both": Both defines both filter_one and filter'),
+    ],
+    ids=str,
+)
+def test_F3_041_a_profile_that_breaks_a_rule_is_refused(
+    simulator: Simulator, hooks: dict[str, Any], fields: dict[str, Any], text: str
+) -> None:
+    second = Noting("Second", batch=0, sort=None)
+    factories = {"Second": lambda raw, handle: second, "Both": lambda raw, handle: both_forms()}
+
+    ran = simulator.run(hooks=hooks, factories=factories, **fields)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert text in ran.err
+
+
+def test_F3_041_a_weight_of_zero_counts_as_one(simulator: Simulator) -> None:
+    decision = simulator.decide(Scoring("Own", {"a": 7}), weights={"Own": 0}, ranking="weighted")
+
+    assert [(score["weight"], score["final"]) for score in row_of(decision, "a")["scores"]] == [(1, 7)]
+
+
+@pytest.fixture
+def registries(monkeypatch: pytest.MonkeyPatch) -> list[Registry]:
+    """Those that profiles are built from."""
+    built: list[Registry] = []
+
+    def build() -> Registry:
+        built.append(in_tree_registry())
+        return built[-1]
+
+    monkeypatch.setattr("fleet.scheduler.configured_profiles.in_tree_registry", build)
+    return built
+
+
+@pytest.mark.parametrize("change", ["register", "unregister", "merge"])
+def test_F3_036_the_plugins_of_a_decision_are_settled(
+    simulator: Simulator, registries: list[Registry], change: str
+) -> None:
+    simulator.decide(Noting("Own", pre_filter=(None, None)))
+    (registry,) = [each for each in registries if "Own" in each]
+    before = dict(registry)
+    changes = {
+        "register": lambda: registry.register("Late", registry["Own"]),
+        "unregister": lambda: registry.unregister("Own"),
+        "merge": lambda: registry.merge({"Late": registry["Own"]}),
+    }
+
+    with pytest.raises(ConfigurationError, match="the registry is sealed"):
+        changes[change]()
+
+    assert registry == before
+
+
+def test_F3_037_F3_039_of_two_plugins_with_one_name_nothing_is_added_and_those_of_fleet_stay(
+    simulator: Simulator, fleet: Fleet, registries: list[Registry], tmp_path: Path
+) -> None:
+    config = simulator.configure(Rejecting("Own", "a"))
+    other = tmp_path / "other"
+    other.mkdir()
+    source = "def make(raw=None, handle=None):\n    raise AssertionError('made')\n"
+    with an_installed_package(other, source, dict.fromkeys(["Own", "New", "TaintToleration"], "make")):
+        ran, listed = fleet("config", "check", str(config)), fleet("plugins", "list")
+
+    assert (ran.code, listed.code) == (2, 2)
+    assert "a plugin named Own already exists (distribution plugins_of_other 1.0)" in ran.err
+    assert all(registry == in_tree_registry() for registry in registries)
+    assert "entry point TaintToleration = plugins_of_other:make: a plugin named TaintToleration already exists" in (
+        listed.err
+    )
+    assert re.search(r"^TaintToleration +filter +in-tree$", listed.out, re.MULTILINE)
+    assert targets(simulator.decide(Rejecting("Own", "a"), number=1)) == ["c"]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +340,7 @@ def test_F3_130_a_filter_cluster_by_cluster_decides_like_its_twin_over_columns(s
     ],
     ids=str,
 )
-def test_F3_010_F3_059_F3_077_F3_080_F3_125_an_answer_of_the_wrong_form_ends_the_attempt(
+def test_F3_010_F3_059_F3_077_F3_080_F3_125_F3_133_an_answer_of_the_wrong_form_ends_the_attempt(
     simulator: Simulator, hook: str, answer: Any, text: str
 ) -> None:
     method = {"preScore": "pre_score"}.get(hook, hook)
