@@ -380,6 +380,9 @@ class MetricsSection(Section):
     """Prometheus metrics."""
 
     address: Annotated[Address, Field(description="Address of `/metrics`, or `off`.")] = Address(":8080")
+    sample_plugins: Annotated[
+        int, Field(ge=0, le=100, description="Percentage of attempts in which every plugin is timed by itself.")
+    ] = 10
 
 
 class HealthSection(Section):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import subprocess
@@ -16,11 +17,14 @@ import pytest
 
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.profiles.profile import CompiledProfile
+from fleet.model.keys import SCHEDULER_NAME
 from fleet.model.timestamps import SECOND, format_timestamp, parse_timestamp
 from plugins.default_profile import compile_default, default_profile
 from tests.control_plane.cache import filled_once
 from tests.oracle.documents import Json
 from tests.strategies import random_scenario
+from tests.unit.cli.manifests import member, placement, written
+from tests.unit.cli.profiled import HEAD
 from tests.vectors.engine import decision_input
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -91,6 +95,51 @@ def test_F3_121_so_does_the_lowest_numpy_the_project_supports(lowest_numpy: Path
 
     assert f"numpy=={version} " in LOCK.read_text(encoding="utf-8")
     assert found == digests(range(SEEDS))
+
+
+def simulated_elsewhere(folder: Path, *, hash_seed: str, path: Path | None = None) -> str:
+    """What `fleet simulate` prints in another process."""
+    found = os.pathsep.join(str(one) for one in (path, ROOT) if one is not None)
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": found}
+    files = (folder / "fleet.yaml", folder / "config.yaml")
+    command = ["-m", "fleet.cli", "simulate", "-f", str(files[0]), "--config", str(files[1]), "-o", "json"]
+    done = subprocess.run([sys.executable, *command], env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode in (0, 3), done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """Placements of every profile and tie-break on one fleet."""
+    profiles = [
+        {"schedulerName": f"{base}-{tie}".lower(), "base": base, "tieBreak": tie}
+        for base in ("DefaultProfile", "ExtendedProfile")
+        for tie in ("nameDescending", "hashed")
+    ]
+    placements = []
+    for profile in profiles:
+        spread = [{"topologyKey": "zone", "maxSkew": 1}]
+        name = profile["schedulerName"]
+        web = placement(name, placementType="PickN", numberOfClusters=7, topologySpreadConstraints=spread)
+        web["metadata"] |= {"annotations": {SCHEDULER_NAME: name}, "uid": "uid-1"}
+        placements.append(web)
+    zones = ("x", "y", "z")
+    clusters = [member(f"c{number:02d}", zone=zones[number % 3], tier=str(number % 2)) for number in range(20)]
+    written(tmp_path, *clusters, *placements, name="fleet.yaml")
+    written(tmp_path, {**HEAD, "profiles": profiles}, name="config.yaml")
+    return tmp_path
+
+
+def test_F3_121_simulations_in_processes_with_different_hash_seeds_say_the_same(example: Path) -> None:
+    first, second = (simulated_elsewhere(example, hash_seed=seed) for seed in ("1", "4242"))
+
+    assert first == second
+    assert [len(decision["operations"]) for decision in json.loads(first)["decisions"]] == [7, 7, 7, 7]
+
+
+@pytest.mark.servers  # installs another numpy
+def test_F3_121_so_does_a_simulation_with_the_lowest_numpy(example: Path, lowest_numpy: Path) -> None:
+    assert simulated_elsewhere(example, hash_seed="0") == simulated_elsewhere(example, hash_seed="0", path=lowest_numpy)
 
 
 def test_F3_121_deciding_again_gives_the_same_digest_and_texts() -> None:
