@@ -322,6 +322,34 @@ def test_C_06_a_placement_of_another_scheduler_is_left_alone(tmp_path: Path) -> 
     asyncio.run(main())
 
 
+def test_C_06_a_placement_whose_companion_names_another_scheduler_is_left_alone(tmp_path: Path) -> None:
+    two = "profiles: [{schedulerName: DefaultScheduler}, {schedulerName: mine, tieBreak: nameAscending}]"
+
+    async def main() -> None:
+        async with a_stage(tmp_path, file=write(tmp_path, two)) as stage:
+            options = {"metadata": {"name": "theirs"}, "spec": {"schedulerName": "another"}}
+            await stage.world.create(CLUSTER_SCOPED.options, options)
+            await place(stage, "theirs", "mine", placementType="PickN", numberOfClusters=1)
+            await soon(lambda: stage.world.latest_snapshot("theirs"))
+            await stage.world.taint("osl-1")  # wakes placements
+            await place(stage, "later", "", placementType="PickAll")
+            await stage.world.soon_scheduled("later")
+
+            assert await stage.world.bindings("theirs") == []
+            assert "status" not in (await stage.world.latest_snapshot("theirs") or {})
+            why = await stage.json("/v1/placements/-/theirs/why")
+            assert why["verdict"]["state"] == "ForeignScheduler"
+            message = why["statusNotes"][0]["message"]
+            assert message.startswith("its scheduler is another, which is no profile here: it is left alone. ")
+            assert "The profiles here are DefaultScheduler, mine" in message
+
+            await stage.world.delete(CLUSTER_SCOPED.options, "theirs")
+            await stage.world.soon_scheduled("theirs")
+            assert (await stage.json("/v1/placements/-/theirs/why"))["attempt"]["profile"] == "mine"
+
+    asyncio.run(main())
+
+
 def test_a_name_that_no_scheduler_can_have_is_a_mistake_of_the_placement(tmp_path: Path) -> None:
     async def main() -> None:
         async with a_stage(tmp_path) as stage:

@@ -24,6 +24,8 @@ from fleet.settings import Effective, load_settings
 from fleet.settings.document.substitution import SecretValues
 from tests.e2e.hub import LEASE_NAMESPACE, soon
 from tests.e2e.world import ANYTHING, SECRETS, World
+from tests.faults.acting import acting_plugins
+from tests.faults.configured import Attempts
 from tests.faults.hub_api import a_hub
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
@@ -48,6 +50,7 @@ class Edited:
     controller: Manager
     reload: ConfigReload
     health: HealthChecks
+    attempts: Attempts
 
     async def edit(self, text: str) -> None:
         self.file.write_text(text, encoding="utf-8")
@@ -80,7 +83,8 @@ async def edited(file: Path, **secret: bytes) -> AsyncIterator[Edited]:
     for name in ("ams", "dub", "osl"):
         await world.join(name)
     await world.taint("osl", {"key": "dedicated", "value": "batch", "effect": "NoSchedule"})
-    controller = Manager(hub, effective.settings, elects=False, clock=clock, jitter=no_jitter)
+    attempts = Attempts()
+    controller = Manager(hub, effective.settings, elects=False, recorder=attempts, clock=clock, jitter=no_jitter)
     scheduler = controller.scheduler
     assert scheduler is not None
     reload = ConfigReload(
@@ -98,7 +102,7 @@ async def edited(file: Path, **secret: bytes) -> AsyncIterator[Edited]:
         group.create_task(controller.run(), name="controller")
         watching = group.create_task(reload.run(), name="watching the configuration")
         await controller.ready()
-        yield Edited(file, world, controller, reload, health)
+        yield Edited(file, world, controller, reload, health, attempts)
         watching.cancel()
         controller.stop()
 
@@ -129,6 +133,41 @@ async def test_an_edit_decides_what_waits(tmp_path: Path) -> None:
         assert await site.world.in_use("later") == {"ams", "dub"}
 
 
+WITH_FIRST: Final = f"""{HEAD}profiles:
+- schedulerName: DefaultScheduler
+  plugins: {{preBind: {{enabled: [{{name: First}}]}}}}
+"""
+
+
+@virtual
+async def test_C_11_an_edit_changes_the_next_attempt_and_none_under_way(tmp_path: Path) -> None:
+    released = asyncio.Event()
+    with acting_plugins(tmp_path) as script:
+        async with edited(written(tmp_path, WITH_FIRST)) as site:
+            script.answers["First", "pre_bind"] = lambda cluster: _after(released)
+            await site.world.place("web", THREE)
+            await asyncio.sleep(5)
+            assert script.journal == ["First.pre_bind(dub)"]
+            await site.edit(LENIENT)
+            with capture_logs():
+                await site.edit(f"{LENIENT}  base: Nix\n")
+            assert (site.count("applied"), site.count("refused"), site.has_failed) == (1, 1, True)
+            await site.world.place("later", THREE)
+            await site.world.soon_on("later", "ams", "dub", "osl")
+            assert await site.world.bindings("web") == []
+            released.set()
+            await site.world.soon_on("web", "ams", "dub", "osl")
+    assert script.journal == ["First.pre_bind(dub)", "First.pre_bind(ams)"]
+    by_attempt = [attempt.inputs.profile for attempt in site.attempts.of("web") if attempt.inputs is not None]
+    (later,) = {each.inputs.profile.config_hash for each in site.attempts.of("later") if each.inputs is not None}
+    assert [bool(profile.hooks["preBind"]) for profile in by_attempt] == [True, False]
+    assert by_attempt[0].config_hash != by_attempt[1].config_hash == later
+
+
+async def _after(event: asyncio.Event) -> None:
+    await event.wait()
+
+
 @virtual
 async def test_the_links_of_a_mounted_config_map_are_followed(tmp_path: Path) -> None:
     for name, text in (("..1", STRICT), ("..2", LENIENT)):
@@ -145,7 +184,7 @@ async def test_the_links_of_a_mounted_config_map_are_followed(tmp_path: Path) ->
 
 
 @virtual
-async def test_a_broken_edit_changes_nothing_and_is_told(tmp_path: Path) -> None:
+async def test_C_11_a_broken_edit_changes_nothing_and_is_told(tmp_path: Path) -> None:
     async with edited(written(tmp_path, STRICT)) as site:
         scheduler = site.controller.scheduler
         assert scheduler is not None
@@ -165,7 +204,7 @@ async def test_a_broken_edit_changes_nothing_and_is_told(tmp_path: Path) -> None
 
 
 @virtual
-async def test_settings_that_need_a_restart_are_named(tmp_path: Path) -> None:
+async def test_C_11_settings_that_need_a_restart_are_named(tmp_path: Path) -> None:
     async with edited(written(tmp_path, STRICT)) as site:
         await site.edit(f"{LENIENT}workers: 3\nqueue: {{burst: 7}}\n")
         assert site.health.list_notices() == {"configuration": "needs a restart: workers, queue.burst"}

@@ -85,3 +85,35 @@ async def a_deaf_standby_takes_over() -> None:
 
 def test_a_standby_that_heard_nothing_of_bindings_takes_over_without_a_single_write() -> None:
     run_virtually(a_deaf_standby_takes_over())
+
+
+async def a_standby_takes_over() -> None:
+    clock = VirtualClock()
+    clock.set_by = datetime.now(UTC) - EPOCH
+    hub, guard = a_hub(clock=lambda: clock.now().timestamp()), Guard()
+    guard.watch(hub.hub.store)
+    world = World(hub)
+    await prepare(world)
+    first = Candidate(hub, clock, "first")
+    await first.controller.ready()
+    second = Candidate(hub, clock, "second")
+    await place(world)
+    await asyncio.sleep(LONGER_THAN_A_LEASE)
+    assert not second.controller.is_working
+    assert list(second.writes()) == []
+
+    await want_more(world)
+    died = clock.monotonic()
+    await first.die()
+    while not second.controller.is_working:
+        await asyncio.sleep(0.1)
+    lease = configured().leader_election
+    assert clock.monotonic() - died <= lease.lease_duration.seconds + lease.retry_period.seconds
+    await asyncio.sleep(5)
+    assert len(await world.in_use("some")) == len(await world.in_use("shop/some")) == 5
+    assert guard.broken == []
+    await second.die()
+
+
+def test_C_10_a_standby_takes_over_within_lease_and_retry_and_nothing_is_bound_twice() -> None:
+    run_virtually(a_standby_takes_over())
