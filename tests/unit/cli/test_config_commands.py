@@ -17,6 +17,7 @@ from fleet.cli.commands.simulate import SimulateOptions, run_simulate
 from fleet.errors import ConfigurationError
 from fleet.model.keys import SCHEDULER_NAME
 from tests.installed import an_installed_package, lettered_plugins
+from tests.unit.cli.manifests import member, placement, written
 from tests.unit.scheduler.test_configured_profiles import HEAD, MISTAKES
 
 FOREIGN = """\
@@ -88,6 +89,19 @@ def field_paths(value: object, path: str = "") -> set[str]:
     if isinstance(value, list) and value:
         return {inner for place, each in enumerate(value) for inner in field_paths(each, f"{path}[{place}]")}
     return {path}
+
+
+def simulating(objects: Path, config: Path, *, why: tuple[str, ...] = ()) -> SimulateOptions:
+    return SimulateOptions(
+        files=[str(objects)],
+        output="json",
+        why=why,
+        expect_fulfilled=False,
+        now="2026-01-01T00:00:00Z",
+        settings=(),
+        config=config,
+        verbose=False,
+    )
 
 
 # --- conversion -------------------------------------------------------------------------------------------------------
@@ -225,6 +239,72 @@ def test_C_12_an_empty_field_is_reported_too(document: Path, capsys: pytest.Capt
     assert "ignored    profiles[0].plugins: it is empty" in lines
 
 
+LOAD_AWARE = """\
+apiVersion: kubescheduler.config.k8s.io/v1beta1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: false
+profiles:
+- schedulerName: load-aware
+  plugins:
+    score:
+      disabled: [{name: NodeResourcesBalancedAllocation}, {name: NodeResourcesLeastAllocated}]
+      enabled: [{name: TargetLoadPacking}]
+  pluginConfig:
+  - name: TargetLoadPacking
+    args:
+      targetUtilization: 70
+      defaultRequests: {cpu: "2000m"}
+      defaultRequestsMultiplier: "1"
+      metricProvider:
+        type: Prometheus
+        address: ${PROM_URL}
+        token: ${PROM_TOKEN}
+"""
+SCORES = [("ClusterAffinity", 2), ("SamePlacementAntiAffinity", 1), ("TopologySpreadConstraints", 2)]
+
+
+def test_C_01_a_foreign_document_that_packs_by_load_is_understood(
+    document: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document.write_text(LOAD_AWARE, encoding="utf-8")
+    for name, value in (("PROM_URL", "https://prometheus.example.com"), ("PROM_TOKEN", "hush")):
+        monkeypatch.setenv(name, value)
+    complaint = "profiles[0].pluginConfig[0].args.metricProvider.token: ${PROM_TOKEN} has no source"
+
+    assert check_config(document) == 2
+    assert f"error: {document}:20: {complaint}" in capsys.readouterr().err
+    assert convert_config(document) == 0
+    native, report = capsys.readouterr()
+    assert "warning: version v1beta1 is no longer served; convert the document" in report
+    document.write_text(f"{native}substitution: {{fromEnv: [PROM_URL]}}\n", encoding="utf-8")
+    assert check_config(document) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert complaint in line
+
+    document.write_text(f"{native}substitution: {{fromEnv: [PROM_URL, PROM_TOKEN]}}\n", encoding="utf-8")
+    assert show_config(document, []) == 0
+    shown = capsys.readouterr().out
+    assert "hush" not in shown
+    values = {row[0]: row[1] for line in shown.splitlines() if len(row := line.split()) == 3}
+    args = "profiles[0].pluginConfig[0].args"
+    assert values[f"{args}.targetUtilization"] == "70"
+    assert values[f"{args}.defaultRequests.cpu"] == "2000m"
+    assert values[f"{args}.defaultRequestsMultiplier"] == "1"
+
+    gold = {"weight": 5, "preference": {"labelSelector": {"matchLabels": {"tier": "gold"}}}}
+    affinity = {"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [gold]}}
+    spread = [{"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]
+    web = placement(
+        "web", placementType="PickN", numberOfClusters=1, affinity=affinity, topologySpreadConstraints=spread
+    )
+    web["metadata"]["annotations"] = {SCHEDULER_NAME: "load-aware"}
+    assert run_simulate(simulating(written(tmp_path, member("a", zone="x"), web), document)) == 0
+    (decision,) = yaml.safe_load(capsys.readouterr().out)["decisions"]
+    (row,) = decision["answer"]["attempt"]["clusters"]
+    assert [(score["plugin"], score["weight"]) for score in row["scores"]] == [*SCORES, ("TargetLoadPacking", 1)]
+
+
 def test_plugins_at_the_top_become_one_profile(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = """\
 apiVersion: kubescheduler.config.k8s.io/v1alpha1
@@ -347,16 +427,7 @@ def test_a_simulation_decides_with_the_profile_that_a_placement_names(
         placement | {"metadata": {"name": "other"}},
     ]
     objects.write_text(yaml.safe_dump_all(both), encoding="utf-8")
-    options = SimulateOptions(
-        files=[str(objects)],
-        output="json",
-        why=(),
-        expect_fulfilled=False,
-        now="2026-01-01T00:00:00Z",
-        settings=(),
-        config=document,
-        verbose=False,
-    )
+    options = simulating(objects, document)
 
     assert run_simulate(options) == 0
     out, err = capsys.readouterr()
@@ -392,16 +463,7 @@ def test_F3_137_a_simulation_reads_the_numbers_of_the_document(
     }
     clusters = [kind | {"metadata": {"name": name}, "spec": {"identity": identity}} for name in "abc"]
     objects.write_text(yaml.safe_dump_all([placement, *clusters]), encoding="utf-8")
-    options = SimulateOptions(
-        files=[str(objects)],
-        output="json",
-        why=("a", "c"),
-        expect_fulfilled=False,
-        now="2026-01-01T00:00:00Z",
-        settings=(),
-        config=document,
-        verbose=False,
-    )
+    options = simulating(objects, document, why=("a", "c"))
 
     run_simulate(options)
     out, err = capsys.readouterr()
