@@ -17,10 +17,15 @@ import yaml
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.status import Code
-from fleet.framework.types import Reason, ReasonTable, Verdict
+from fleet.framework.handle import OfflineHandle
+from fleet.framework.profiles.profile import METHODS
+from fleet.framework.scalar import ScalarPlugin
+from fleet.framework.status import Code, Status
+from fleet.framework.types import Component, Reason, ReasonTable, Verdict
 from plugins import IN_TREE
 from tests.doubles import Answering, Rejecting, Scoring, limited_to
+from tests.oracle.documents import Json
+from tests.property.test_plugins_reference import REFERENCES, Case, Reference
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.manifests import LONG_AGO, NOW, Manifest, binding, member, placement, snapshot
 from tests.unit.cli.profiled import HEAD, Noting, Report, Simulator, calls, error_of, row_of, simulating, targets
@@ -208,6 +213,96 @@ def test_F3_128_a_part_of_the_fleet_is_judged_like_the_part_of_the_whole(simulat
 
     assert alone == {name: whole[name] for name in alone}
     assert len(alone) == len(part)
+
+
+# --- per-cluster references -------------------------------------------------------------------------------------------
+
+
+class Twin(ScalarPlugin):
+    """Says of each cluster what the reference of a plugin says."""
+
+    def __init__(self, original: Any, reference: Reference, case: Case, clusters: Sequence[Manifest]) -> None:
+        setattr(self, "SCORE_COMPONENT", getattr(original, "SCORE_COMPONENT", Component.AFFINITY))  # noqa: B010
+        self._reference, self._case = reference, case
+        self._clusters = {cluster["metadata"]["name"]: cluster for cluster in clusters}
+        if reference.score is not None:
+            self.score_one = self._score_one
+
+    def filter_one(self, ctx: Any, state: Any, placement: Any, cluster: Any) -> Status | None:
+        message = self._reference.rejection(self._case, self._clusters[cluster.name])
+        return None if message is None else Status.new(Code.UNSCHEDULABLE, message)
+
+    def _score_one(self, ctx: Any, state: Any, placement: Any, cluster: Any) -> int:
+        assert self._reference.score is not None
+        return self._reference.score(self._case, self._clusters[cluster.name])
+
+
+def scenario_of(seed: int, size: int) -> Json:
+    """With as many clusters wanted as there are and one more, so that there is one round."""
+    dice, fleet = Random(seed), a_fleet(seed, size)
+    for cluster in fleet:
+        cluster["status"]["namespaces"] = {"shop": "work"} if dice.random() < 0.7 else {"other": "work"}
+        collected = {"type": "NamespaceCollectionSucceeded", "status": "True", "reason": "Fine", "message": ""}
+        cluster["status"]["conditions"] = [{**collected, "lastTransitionTime": LONG_AGO}]
+    names = [cluster["metadata"]["name"] for cluster in fleet]
+    policy: dict[str, Any] = {"placementType": "PickN", "numberOfClusters": 9, "affinity": WANTED}
+    policy["topologySpreadConstraints"] = [
+        *SPREAD,
+        {"topologyKey": "tier", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"},
+    ]
+    there = [binding(name, of="web", snapshot="web-1") for name in dice.sample(names, min(3, size // 4))]
+    obsolete = [binding(name, of="web", snapshot="web-0") for name in names[:2] if size > 8]
+    held = {each["spec"]["targetCluster"] for each in there}
+    wanted = snapshot("web-1", "web", number=len(there) + 1, **policy)
+    wanted["kind"] = "SchedulingPolicySnapshot"
+    bindings = [*there, *(each for each in obsolete if each["spec"]["targetCluster"] not in held)]
+    for each in (wanted, *bindings):
+        each["kind"] = each["kind"].removeprefix("Cluster")
+        each["metadata"]["namespace"] = "shop"
+    return {
+        "now": NOW,
+        "options": {},
+        "memberClusters": fleet,
+        "policySnapshot": wanted,
+        "bindings": bindings,
+        "placementUid": "",
+    }
+
+
+@pytest.mark.parametrize("size", [0, 1, 12, 90])
+@pytest.mark.parametrize("name", REFERENCES)
+def test_F3_060_F3_129_a_plugin_of_fleet_and_its_reference_cluster_by_cluster_agree(
+    simulator: Simulator, name: str, size: int
+) -> None:
+    even = Scoring("Even")  # without scores, a search cluster by cluster would end with the first
+    scenario = scenario_of(size, size)
+    original, fleet = dict(IN_TREE)[name](None, OfflineHandle()), scenario["memberClusters"]
+    twin = Twin(original, REFERENCES[name], Case(scenario), fleet)
+    objects = [scenario["policySnapshot"], *scenario["bindings"]]
+    judging = ("preFilter", "filter", "preScore", "score")
+    hooks = {hook: [name] for hook in judging if callable(getattr(original, METHODS[hook], None))}
+
+    decisions = [
+        simulator.decide(*plugins, even, clusters=fleet, objects=objects, hooks=given)
+        for plugins, given in (([], hooks | {"score": [*hooks.get("score", ()), "Even"]}), ([twin], {}))
+    ]
+
+    found, outcomes = [], set()
+    for decision in decisions:
+        rows = decision["answer"]["attempt"]["clusters"]
+        outcomes = {row["outcome"] for row in rows}
+        rejections = {
+            row["name"]: [each["message"] for each in row["rejections"] if each["plugin"] == row["first"]]
+            for row in rows
+            if row["first"] in (name, "Twin")
+        }
+        scores = {row["name"]: (row["outcome"], [each["raw"] for each in row["scores"]]) for row in rows}
+        found.append((rejections, scores))
+    assert found[0] == found[1]
+    assert decisions[0]["operations"] == decisions[1]["operations"]
+    if size > 50:
+        assert outcomes & {"rejected", "already-selected"}
+        assert len({str(raw) for _, raw in found[0][1].values() if raw}) > 1 or REFERENCES[name].score is None
 
 
 # --- plugins are checked for it ---------------------------------------------------------------------------------------
