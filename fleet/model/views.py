@@ -380,6 +380,8 @@ class PriorityClass(View, frozen=True, gc=False):
 class PlacementOptionsStatus(View, frozen=True):
     observed_generation: int = 0
     placement_uid: str = msgspec.field(default="", name="placementUID")
+    placement_generation: int = 0
+    options_generation: int = 0
     conditions: tuple[Condition, ...] = ()
     waiting: tuple[WaitingTarget, ...] = ()
     nominated_targets: tuple[NominatedTarget, ...] = ()

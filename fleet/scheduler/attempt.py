@@ -344,7 +344,7 @@ class AttemptRunner:
     def _list_nominated(self, scope: AttemptScope) -> tuple[str, ...]:
         if not scope.framework.profile.has_effects:
             return ()
-        return self._cycles.list_nominated(scope.record.key, scope.request.uid)
+        return self._cycles.list_nominated(scope.record.key, scope.request)
 
     def _decide_and_render(self, framework: Framework, inputs: DecisionInput, state: CycleState) -> Decision:
         decision = self._run_plugins(framework, inputs, state)

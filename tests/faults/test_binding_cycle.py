@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from fleet.clock import SystemClock
+from fleet.clock import SystemClock, epoch_nanoseconds
 from fleet.errors import StateExpired
 from fleet.explain.replay.replay import InMemoryInputs, build_evidence, replay
 from fleet.framework.state import StateKey
@@ -21,6 +21,7 @@ from fleet.framework.status import Code, Status, message_of
 from fleet.history import History
 from fleet.kube.api import Method, Request
 from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope
+from fleet.model.keys import PLACEMENT_GENERATION
 from fleet.model.placement_key import PlacementKey
 from fleet.recorder.attempt_summary import summarize_attempt
 from fleet.recorder.recorder import HistoryRecorder
@@ -767,6 +768,42 @@ async def test_a_wait_that_ran_out_during_a_restart_is_over(script: Script, tmp_
         (record,) = [one for one in site.of("web") if one.result is AttemptResult.REJECTED]
     assert "rejected due to timeout after waiting 60s at plugin First" in record.failure
     assert not any(creates(request) for request in hub.requests)
+
+
+@pytest.mark.parametrize("edited", ["selection", "options", "own options"])
+@virtual
+async def test_F3_108_X_11_what_is_edited_during_a_restart_is_asked_about_anew(
+    script: Script, tmp_path: Path, edited: str
+) -> None:
+    hub, world = await a_fleet("ams", "dub")
+    script.answers["First", "permit"] = (WAIT, timedelta(seconds=60))
+    options = find_scope("web").options
+    if edited == "options":
+        await world.create(options, {"metadata": {"name": "web"}, "spec": {"priority": 1}})
+    clock = VirtualClock()
+    async with killed(running(hub, tmp_path / "fleet.yaml", PERMIT, clock=clock)) as site:
+        await world.place("web", POLICIES["PickFixed"])
+        await asyncio.sleep(20)
+        (first,) = site.scheduler.parked._list()
+    if edited == "selection":
+        selector = {"group": "", "version": "v1", "kind": "Namespace", "name": "other"}
+        await world.patch(find_scope("web").placement, "web", {"spec": {"resourceSelectors": [selector]}})
+        snapshot = await world.latest_snapshot("web")
+        assert snapshot is not None
+        seen = {PLACEMENT_GENERATION: str((await world.placement("web"))["metadata"]["generation"])}
+        name = snapshot["metadata"]["name"]
+        await world.patch(find_scope("web").policy_snapshot, name, {"metadata": {"annotations": seen}})
+    else:
+        await world.patch(options, "web", {"spec": {"priority": 2}})
+    started = epoch_nanoseconds(clock)
+    async with running(hub, tmp_path / "fleet.yaml", PERMIT, clock=clock) as site:
+        await asyncio.sleep(20)
+        (second,) = site.scheduler.parked._list()
+        deadlines = {deadline for each in second.pending.values() for deadline in each.values()}
+        assert set(second.targets) == set(first.targets) == {"ams", "dub"}
+        assert min(deadlines) >= started + 60_000_000_000
+        state = site.scheduler.companion_status.load(PlacementKey.parse("web"), second.uid)
+        assert {entry.deadline for entry in state.waiting} == deadlines
 
 
 @virtual

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
+from structlog.testing import capture_logs
 
 from fleet.errors import NotFound
 from fleet.kube.api import Method, Request
@@ -205,6 +206,36 @@ async def test_options_without_a_placement_are_kept_and_do_nothing() -> None:
         await asyncio.sleep(60)
         assert await scene.world.get(CLUSTER_SCOPED.options, "web")
         assert await scene.messages("SchedulingGated") == []
+
+
+@virtual
+@SCOPES
+async def test_X_04_options_that_cannot_be_read_hold_the_placement_until_they_are_deleted(key: str) -> None:
+    with capture_logs() as entries:
+        async with a_scene() as scene:
+            await scene.world.join("ams", namespaces=["shop"])
+            await accept_everything(scene, find_scope(key).options)
+            await scene.options(key, gates="none")
+            await scene.world.place(key, ONE)
+            await asyncio.sleep(10)
+            assert await scene.world.bindings(key) == []
+            (message,) = await scene.messages("SchedulingGated")
+            await scene.world.delete(find_scope(key).options, key)
+            await scene.world.soon_on(key, "ams")
+    assert message.startswith("not scheduled yet: its options cannot be used: unreadable: spec.gates: ")
+    (error,) = [entry for entry in entries if entry["log_level"] == "error"]
+    assert (error["event"], error["object"]) == ("cannot decode object", key)
+
+
+async def accept_everything(scene: Scene, kind: Resource) -> None:
+    """As a hub whose definition was replaced by another one."""
+    name = f"{kind.plural}.{kind.group}"
+    definition = await scene.world.get(DEFINITIONS, name)
+    for version in definition["spec"]["versions"]:
+        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        properties = {"spec": anything, "status": anything}
+        version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": properties}}
+    await scene.world.replace(DEFINITIONS, name, definition)
 
 
 # --- gates ------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ Whether the watch or an own write is newer is left to `store`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
@@ -120,6 +120,8 @@ class Reflector(Generic[T]):
         """Of an `optional` kind that the server does not know there are no objects, which is no problem."""
         self.counts = ReflectorCounts()
         self.unreadable: dict[str, UnreadableObject] = {}
+        self.on_unreadable_gone: Callable[[str], None] = lambda _: None
+        """Called with the key of an object that could not be read, is gone, and is not in the store."""
         self._api = api
         self._store = store
         self._clock = clock
@@ -256,7 +258,7 @@ class Reflector(Generic[T]):
         relist = self._store.relist()
         relist.begin("")
         relist.end()
-        self.unreadable.clear()
+        self._forget_unreadable(list(self.unreadable))
         self._synced.set()
         self._complete_refreshes(refreshes)
         self._needs_list = True
@@ -296,7 +298,14 @@ class Reflector(Generic[T]):
             self._note_readable(listed)
 
     def _retain_unreadable(self, relist: Relist[T]) -> None:
-        self.unreadable = {key: each for key, each in self.unreadable.items() if relist.has(key)}
+        self._forget_unreadable([key for key in self.unreadable if not relist.has(key)])
+
+    def _forget_unreadable(self, keys: Iterable[str]) -> None:
+        """They are gone."""
+        for key in keys:
+            del self.unreadable[key]
+            if key not in self._store:
+                self.on_unreadable_gone(key)
 
     # --- watch --------------------------------------------------------------------------------------------------------
 
@@ -391,8 +400,8 @@ class Reflector(Generic[T]):
         head = read_head(document)
         if head is None:
             raise UnreadableAnswer(f"a watch of {self._path} has a deleted object without a name")
+        self._forget_unreadable([head.key] if head.key in self.unreadable else [])
         self._store.apply_delete_event(head.key, uid=head.metadata.uid, version=head.metadata.resource_version)
-        self.unreadable.pop(head.key, None)
 
     def _apply_bookmark(self, document: bytes) -> None:
         version = read_version(document)

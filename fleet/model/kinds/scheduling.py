@@ -125,6 +125,12 @@ class PlacementOptionsStatus(Model):
 
     observed_generation: Annotated[Int64, Field(description="The generation of the options that this is about.")] = 0
     placement_uid: Annotated[str, Field(alias="placementUID", description="UID of the placement.")] = ""
+    placement_generation: Annotated[
+        Int64, Field(description="The generation of the placement that the clusters below were chosen for.")
+    ] = 0
+    options_generation: Annotated[
+        Int64, Field(description="The generation of the options then; 0 where the scheduler made them.")
+    ] = 0
     conditions: Annotated[Conditions, Field(description="Accepted, Gated and Waiting.")] = ()
     waiting: Annotated[
         tuple[WaitingTarget, ...],

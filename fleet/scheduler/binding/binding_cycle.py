@@ -22,6 +22,7 @@ from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.cycle.inspection import find_unfit
 from fleet.framework.operations import Operation, Target, WriteGroup
+from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.effects import Effects, Failure, HookResult
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.runtime.reserve_permit import PermitResult
@@ -79,9 +80,9 @@ class BindingCycles:
     requeue: Callable[[PlacementKey, str], None]
     """Enqueues the placement again after this attempt, for a reason."""
 
-    def list_nominated(self, key: PlacementKey, uid: str) -> tuple[str, ...]:
+    def list_nominated(self, key: PlacementKey, request: PlacementRequest) -> tuple[str, ...]:
         """The clusters that an attempt picks first."""
-        return tuple(dict.fromkeys(target.cluster for target in self.store.load(key, uid).nominated))
+        return tuple(dict.fromkeys(target.cluster for target in self.store.resume(key, request).nominated))
 
     async def end_wait(self, key: PlacementKey, uid: str) -> None:
         """Of a profile that had plugins to wait for, after a decision of one that has none."""
@@ -110,6 +111,7 @@ class BindingCycle:
         self._unbound: tuple[Target, ...] = ()
         """Reserved and not bound, in rank order."""
         self._stored = shared.store.load(self._key, item.uid)
+        self._resumed = shared.store.resume(self._key, item.placement)
         self._sent = 0
         """Writes that were begun."""
 
@@ -187,7 +189,7 @@ class BindingCycle:
 
     def _resume(self, entry: WaitingEntry) -> WaitingEntry:
         """What remains of a wait that an earlier process began counts, not a new one."""
-        for known in self._stored.waiting:
+        for known in self._resumed.waiting:
             if known[:3] == entry[:3] and known.deadline is not None and entry.deadline is not None:
                 return entry._replace(since=known.since, deadline=min(known.deadline, entry.deadline))
         return entry
@@ -357,7 +359,8 @@ class BindingCycle:
         await self._publish(tuple(entries), self._nominate(remembered, PERMIT))
 
     async def _publish(self, entries: tuple[WaitingEntry, ...], nominated: tuple[NominatedCluster, ...]) -> None:
-        state = WaitingState(self._item.uid, entries, nominated, describe_wait(entries))
+        generation = self._item.placement.generation or 0
+        state = WaitingState(self._item.uid, entries, nominated, describe_wait(entries), generation)
         if state.is_empty and self._stored.is_empty:
             return
         self._stored = state

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ import structlog
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import AlreadyExists, ApiError, Forbidden, Invalid, LeadershipLost, NotFound, NotLeading, QueueClosed
+from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.backoff import ExponentialBackoff
 from fleet.kube.objects import Document, RetryPolicy, update_with_retries
@@ -23,7 +25,7 @@ from fleet.kube.workqueue import WorkQueue
 from fleet.model.keys import BY_SCHEDULER, MADE_BY
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp, parse_timestamp
-from fleet.model.views import Metadata, Observed, Placement, PlacementOptions
+from fleet.model.views import Metadata, Observed, Placement, PlacementOptions, PlacementOptionsSpec
 from fleet.scheduler.binding.waiting_store import NominatedCluster, WaitingEntry, WaitingState
 from fleet.scheduler.companions import Companions
 from fleet.scheduler.queue.item import PreEnqueueGate
@@ -71,7 +73,14 @@ class CompanionStatus:
             state = self._read(key)
         return state if state.uid == uid else WaitingState(uid)
 
+    def resume(self, key: PlacementKey, request: PlacementRequest) -> WaitingState:
+        state = self.load(key, request.uid)
+        asked_for = state.generation, state.options_generation
+        is_current = asked_for == (request.generation or 0, self._read_options_generation(key))
+        return state if is_current or not state.is_under_way else WaitingState(request.uid)
+
     async def publish(self, key: PlacementKey, state: WaitingState) -> None:
+        state = replace(state, options_generation=self._read_options_generation(key))
         self._states[key] = _keep_beginnings(state, self.load(key, state.uid))
         failures = 0
         while True:
@@ -225,6 +234,9 @@ class CompanionStatus:
             built["placementUID"] = uid
         if state.waiting:
             built["waiting"] = [_encode_entry(entry) for entry in state.waiting]
+        if not state.is_empty:
+            built["placementGeneration"] = state.generation
+            built["optionsGeneration"] = state.options_generation
         if state.nominated:
             built["nominatedTargets"] = [
                 {"cluster": target.cluster, "since": format_timestamp(target.since), "cause": target.cause}
@@ -257,6 +269,15 @@ class CompanionStatus:
             return WaitingState("")
         return read_waiting_state(options.view)
 
+    def _read_options_generation(self, key: PlacementKey) -> int:
+        kinds = self._caches.find_kinds(key)
+        options = None if kinds is None else kinds.options.store.get(str(key))
+        if options is None:
+            return 0
+        metadata, spec = options.view.metadata, options.view.spec
+        is_made_here = metadata.label(MADE_BY) == BY_SCHEDULER and spec == PlacementOptionsSpec()
+        return 0 if is_made_here else metadata.generation
+
 
 def read_waiting_state(options: PlacementOptions) -> WaitingState:
     status = options.status
@@ -277,6 +298,8 @@ def read_waiting_state(options: PlacementOptions) -> WaitingState:
             NominatedCluster(each.cluster, parse_timestamp(each.since), each.cause) for each in status.nominated_targets
         ),
         message,
+        status.placement_generation,
+        status.options_generation,
     )
 
 
@@ -291,7 +314,7 @@ def _keep_beginnings(state: WaitingState, known: WaitingState) -> WaitingState:
     targets = (
         target._replace(since=nominated.get((target.cluster, target.cause), target.since)) for target in state.nominated
     )
-    return WaitingState(state.uid, tuple(dict.fromkeys(waiting)), tuple(dict.fromkeys(targets)), state.message)
+    return replace(state, waiting=tuple(dict.fromkeys(waiting)), nominated=tuple(dict.fromkeys(targets)))
 
 
 def _encode_entry(entry: WaitingEntry) -> dict[str, str]:

@@ -164,6 +164,7 @@ class EventHandlers:
             kinds.policy_snapshots.store.subscribe(partial(self._on_snapshot, kinds))
             kinds.bindings.store.subscribe(partial(self._on_binding, kinds))
             kinds.options.store.subscribe(partial(self._on_options, kinds))
+            kinds.options.reflector.on_unreadable_gone = partial(self._on_unreadable_options_gone, kinds)
 
     def start(self) -> None:
         """Once, when all caches are synced and this process leads: enqueues all that may have been left undone."""
@@ -387,11 +388,19 @@ class EventHandlers:
         if not changed or not self._caches.latest_snapshots(key):
             return
         self._index(kinds, key)
-        if not self._started:
-            return
-        event = "Add" if old is None else "Delete" if new is None else "Update"
-        self._queue.add(key, trigger=f"{kinds.scope.options.kind}/{event} {key.name}")
-        self._observe(kinds.scope.options, 1)
+        self._enqueue_for_options(kinds, key, "Add" if old is None else "Delete" if new is None else "Update")
+
+    def _on_unreadable_options_gone(self, kinds: PlacementKinds, key: str) -> None:
+        """They held their placement, and the cache never had them."""
+        self._event_started = self._clock.monotonic()
+        placement = PlacementKey.parse(key)
+        if self._caches.latest_snapshots(placement):
+            self._enqueue_for_options(kinds, placement, "Delete")
+
+    def _enqueue_for_options(self, kinds: PlacementKinds, key: PlacementKey, event: str) -> None:
+        if self._started:
+            self._queue.add(key, trigger=f"{kinds.scope.options.kind}/{event} {key.name}")
+            self._observe(kinds.scope.options, 1)
 
     # --- enqueueing ---------------------------------------------------------------------------------------------------
 

@@ -561,21 +561,27 @@ async def test_an_object_that_can_be_read_again_is_no_longer_remembered() -> Non
 
 @virtual
 async def test_an_unreadable_object_can_be_deleted() -> None:
-    hub = a_hub("c1")
+    hub, gone = a_hub("c1"), []
     async with watching(ScriptedApi(hub)) as scene:
+        scene.reflector.on_unreadable_gone = gone.append
         await scene.reflector.wait_for_sync()
         hub.put("c1", spec=5)
+        hub.put("bad", spec=5)
         hub.delete("c1")
+        hub.delete("bad")
         await asyncio.sleep(1)
         assert "c1" not in scene.store
         assert not scene.reflector.unreadable
+        assert gone[-1:] == ["bad"]
 
 
 @virtual
 async def test_unreadable_objects_of_a_list_are_remembered_until_a_list_lacks_them() -> None:
     hub = a_hub("c1")
     hub.put("bad", spec=5)
+    gone: list[str] = []
     async with watching(ScriptedApi(hub, watches=[Reset(after=0)])) as scene:
+        scene.reflector.on_unreadable_gone = gone.append
         await scene.reflector.wait_for_sync()
         assert set(scene.store) == {"c1"}
         assert set(scene.reflector.unreadable) == {"bad"}
@@ -583,6 +589,7 @@ async def test_unreadable_objects_of_a_list_are_remembered_until_a_list_lacks_th
         hub.compact()
         await asyncio.sleep(5)
         assert not scene.reflector.unreadable
+        assert gone == ["bad"]
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------
