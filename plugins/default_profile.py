@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fleet.framework.arguments import RawArgs
-from fleet.framework.handle import Handle, OfflineHandle
+from fleet.framework.handle import Handle, NoWatches, OfflineHandle
 from fleet.framework.profiles.profile import CompiledProfile, PluginRef, Profile, StatusLimits, compile_profile
 from fleet.framework.profiles.registry import Registry
 from fleet.framework.request import DEFAULT_SCHEDULER
@@ -61,4 +61,6 @@ def default_profile(
 def compile_default(
     profile: Profile | None = None, *, registry: Registry | None = None, handle: Handle | None = None
 ) -> CompiledProfile:
-    return compile_profile(registry or in_tree_registry(), profile or default_profile(), handle or OfflineHandle())
+    return compile_profile(
+        registry or in_tree_registry(), profile or default_profile(), handle or OfflineHandle(watches=NoWatches())
+    )

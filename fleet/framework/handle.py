@@ -93,9 +93,20 @@ class WatchHub(Protocol):
     """Shared watches: one per kind, for any number of handlers."""
 
     def add_handler(self, kind: str, handler: Callable[..., None]) -> None:
-        """The handler sees every object of the kind that exists when watching starts, then every change."""
+        """The handler is called on the event loop with the former and the present view of an object, None where there
+        is none: for every object of the kind that exists when watching starts, then for every change."""
 
     def start(self) -> None: ...
+
+
+class NoWatches:
+    """For programs that only decide: plugins may add handlers, and no handler is ever called."""
+
+    def add_handler(self, kind: str, handler: Callable[..., None]) -> None:
+        del kind, handler
+
+    def start(self) -> None:
+        pass
 
 
 class RoomKeeper(Protocol):
@@ -127,7 +138,8 @@ class Handle(RoomKeeper, Protocol):
         """The current state of the fleet. For effect hooks."""
 
     def hub(self) -> Any:
-        """The hub client. For effect hooks; a decision hook that calls this gets a PurityError."""
+        """The hub client (`fleet.kube.api.Api`), whose writes count as those of bindings and fail while this process
+        does not lead. For effect hooks that are coroutines; a decision hook that calls this gets a PurityError."""
 
     def watches(self) -> WatchHub: ...
     def for_each_waiting(self, visit: Callable[[WaitingPlacement], None]) -> None: ...

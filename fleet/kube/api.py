@@ -11,7 +11,7 @@ import enum
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final, Protocol
 
 from fleet.clock import Clock
@@ -66,6 +66,20 @@ class Api(Protocol):
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """The response as it arrives, in pieces of any size. Timeouts between pieces are left to the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassedApi:
+    """An `Api` whose writes count against the rate limit of one class."""
+
+    api: Api
+    call_class: str
+
+    async def call(self, request: Request) -> bytes:
+        return await self.api.call(replace(request, call_class=self.call_class) if request.is_write else request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self.api.stream(request)
 
 
 class WriteGate:

@@ -120,7 +120,7 @@ class Manager:
             Scheduler(
                 self.caches,
                 settings,
-                hub=api,
+                hub=self._gate,
                 events=self.events,
                 metrics=SchedulerMetrics(self.registry, clock=self._clock),
                 recorder=recorder or NoRecorder(),

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fleet.errors import ConfigurationError
 from fleet.framework.arguments import RawArgs
-from fleet.framework.handle import OfflineHandle
+from fleet.framework.handle import NoWatches, OfflineHandle
 from fleet.framework.profiles.adapter import adapt, is_scalar
 from fleet.framework.profiles.discovery import find_distribution, list_installed, register_installed
 from fleet.framework.profiles.extender import ExtenderRef
@@ -192,7 +192,7 @@ class _Builder:
         for name in dict.fromkeys((*names, *self._configs)):
             if name in self._registry:
                 try:
-                    plugins[name] = adapt(self._registry[name](self._args_of(name), OfflineHandle()))
+                    plugins[name] = adapt(self._registry[name](self._args_of(name), OfflineHandle(watches=NoWatches())))
                 except Exception as error:
                     self._report_args(name, error)
         return plugins
@@ -304,7 +304,7 @@ class _Builder:
 
     def _dry_build(self, profile: Profile) -> None:
         try:
-            compile_profile(self._registry, profile, OfflineHandle())
+            compile_profile(self._registry, profile, OfflineHandle(watches=NoWatches()))
         except ConfigurationError as error:
             self._report(self._document.path, str(error))
 

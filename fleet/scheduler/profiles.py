@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from fleet.framework.explaining import EventSources, RegisteredSource
-from fleet.framework.handle import OfflineHandle
+from fleet.framework.handle import NoWatches, OfflineHandle
 from fleet.framework.profiles.profile import CompiledProfile, Profile, compile_profile
 from fleet.framework.profiles.queue_sort import QueueSort
 from fleet.framework.request import is_scheduler_name
@@ -201,7 +201,7 @@ def close_retired(profile: CompiledProfile) -> None:
 
 def build_compiled_profiles(settings: Settings) -> CompiledProfiles:
     profiles, registry = build_profiles(settings)
-    handle = OfflineHandle()
+    handle = OfflineHandle(watches=NoWatches())
     return CompiledProfiles({each.scheduler_name: compile_profile(registry, each, handle) for each in profiles})
 
 

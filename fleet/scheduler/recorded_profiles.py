@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from fleet.errors import ConfigurationError
-from fleet.framework.handle import OfflineHandle
+from fleet.framework.handle import NoWatches, OfflineHandle
 from fleet.framework.profiles.discovery import register_installed
 from fleet.framework.profiles.profile import CompiledProfile, compile_profile, parse_profile
 from fleet.history import ReplayInputs
@@ -40,7 +40,7 @@ def _build_recorded(document: bytes) -> CompiledProfile | None:
         registry = in_tree_registry()
         register_installed(registry, only=names - set(registry))
         packages = {name: package for name in names if (package := find_package(name))}
-        return compile_profile(registry, replace(profile, packages=packages), OfflineHandle())
+        return compile_profile(registry, replace(profile, packages=packages), OfflineHandle(watches=NoWatches()))
     except ConfigurationError as error:
         log.warning("a recorded profile cannot be built again", error=str(error))
         return None

@@ -18,6 +18,7 @@ from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.runtime.framework import (
     with_approval_facts,
     with_hook_caller,
+    with_hub_client,
     with_locks,
     with_max_permit_wait,
     with_metrics_sampling,
@@ -25,12 +26,14 @@ from fleet.framework.runtime.framework import (
     with_room,
     with_snapshot_lister,
     with_waiting_room,
+    with_watch_hub,
 )
 from fleet.framework.runtime.locks import ReadWriteLock
 from fleet.framework.types import PluginTraits
 from fleet.informers.cache import Caches, FleetTable
 from fleet.informers.recent_placements import RecentPlacements
-from fleet.kube.api import Api
+from fleet.informers.shared_watches import SharedWatches
+from fleet.kube.api import Api, ClassedApi
 from fleet.kube.objects import RetryPolicy
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.placement_key import PlacementKey
@@ -46,6 +49,7 @@ from fleet.scheduler.binding.parked_placements import ParkedPlacements
 from fleet.scheduler.cleanup import BindingReleases, Cleanup
 from fleet.scheduler.companions import Companions, list_approval_rules, read_approval_facts
 from fleet.scheduler.dispatch.binding_calls import BindingWriter
+from fleet.scheduler.dispatch.call_queue import CallType
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
 from fleet.scheduler.dispatch.status_calls import StatusWriter
 from fleet.scheduler.events.cluster_hints import Booked, ClusterHints
@@ -93,6 +97,7 @@ class Scheduler:
         clock: Clock,
         jitter: Callable[[], float],
     ) -> None:
+        """`hub` refuses writes while this process does not lead."""
         stores = [kinds.bindings.store for kinds in caches.kinds]
         self.recent = RecentPlacements(
             stores,
@@ -112,6 +117,8 @@ class Scheduler:
             with_probe(plugin_timer),
             with_metrics_sampling(settings.metrics.sample_plugins),
             with_waiting_room(self.parked),
+            with_hub_client(ClassedApi(hub, CallType.BIND.call_class)),
+            with_watch_hub(SharedWatches(caches)),
             with_approval_facts(self._read_approval_facts),
             with_room(self._room),
             with_hook_caller(self._hook_calls),

@@ -18,6 +18,7 @@ from fleet.kube.api import Api
 from fleet.manager.manager import Manager
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
+from fleet.settings import Settings
 from fleet.settings.loading import load_settings
 from tests.e2e.world import World
 from tests.fake_hub import Faults, FaultyApi, fair
@@ -44,6 +45,9 @@ class Script:
     handles: dict[str, Handle] = field(default_factory=dict)
     states: list[Any] = field(default_factory=list)
     """Of the attempts that came to Reserve."""
+    on_made: Callable[[Acting, Handle], None] = lambda *_: None
+    seen: list[tuple[str, Any, Any]] = field(default_factory=list)
+    """By plugins whose `see` handles a watch."""
 
     def act(self, plugin: str, hook: str, cluster: str) -> Any:
         self.journal.append(f"{plugin}.{hook}({cluster})")
@@ -62,6 +66,13 @@ class Acting:
     def __init__(self, raw: Any = None, handle: Handle | None = None) -> None:
         if handle is not None:
             self.script.handles[self.name()] = handle
+            self.script.on_made(self, handle)
+
+    def see(self, old: Any, new: Any) -> None:
+        self.script.seen.append((self.name(), old, new))
+
+    def pre_filter(self, ctx: Any, state: Any, req: Any, frame: Any) -> Any:
+        return self.script.act(self.name(), "pre_filter", "")
 
     def name(self) -> str:
         return type(self).__name__
@@ -213,6 +224,10 @@ async def killed(site: AbstractAsyncContextManager[Running]) -> AsyncIterator[Ru
             raise _Killed
 
 
+def load(file: Path, *assignments: str) -> Settings:
+    return load_settings(file, {}, [*_OFF, *_QUICK, "api.burst=10000", *assignments]).settings
+
+
 @asynccontextmanager
 async def running(
     hub: HubApi,
@@ -225,7 +240,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     """`through` is the line between the controller and the hub."""
     file.write_text(text, encoding="utf-8")
-    settings = load_settings(file, {}, [*_OFF, *_QUICK, "api.burst=10000", *assignments]).settings
+    settings = load(file, *assignments)
     recorder: Any = Running(World(hub), None)  # type: ignore[arg-type]
     controller = recorder.controller = Manager(
         FaultyApi(through or hub, fault),

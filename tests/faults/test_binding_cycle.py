@@ -338,15 +338,46 @@ async def test_F3_073_F3_087_what_comes_after_a_binding_changes_nothing(script: 
 
 
 @virtual
-async def test_F3_011_what_needs_no_preparation_is_not_prepared(script: Script, tmp_path: Path) -> None:
+async def test_F3_011_F3_070_what_needs_no_preparation_is_not_prepared(script: Script, tmp_path: Path) -> None:
+    """Each cluster is looked at once; where none needs anything, nothing is remembered on the hub either."""
     hub, world = await a_fleet("ams", "dub")
+    unready: Any = {"dub"}
     script.answers["Looking", "pre_bind_preflight"] = lambda cluster: (
-        Status.new(Code.SKIP) if cluster == "ams" else None
+        None if cluster in unready else Status.new(Code.SKIP)
     )
-    async with running(hub, tmp_path / "fleet.yaml", a_document("    preBind: {enabled: [{name: Looking}]}\n")):
+    text = a_document("    preBind: {enabled: [{name: Looking}, {name: First}]}\n")
+    script.answers["First", "pre_bind"] = None
+    async with running(hub, tmp_path / "fleet.yaml", text) as site:
+        await world.place("web", POLICIES["PickAll"])
+        await world.soon_on("web", "ams", "dub")
+        await soon(lambda: _has_ended(site))
+        (record,) = [one for one in site.of("web") if one.effects]
+    answered = [(one.plugin, one.target, one.status.code) for one in record.effects if one.hook == "preBind"]
+    assert answered == [
+        ("Looking", "ams", Code.SKIP),
+        ("First", "ams", Code.SUCCESS),
+        ("Looking", "dub", Code.SUCCESS),
+        ("First", "dub", Code.SUCCESS),
+    ]
+    assert [call for call in script.journal if "Looking" in call] == [
+        "Looking.pre_bind_preflight(ams)",
+        "Looking.pre_bind_preflight(dub)",
+        "Looking.pre_bind(dub)",
+    ]
+
+
+@virtual
+async def test_F3_070_where_no_cluster_needs_preparation_nothing_is_remembered(script: Script, tmp_path: Path) -> None:
+    hub, world = await a_fleet("ams", "dub")
+    options = find_scope("web").options
+    script.answers["Looking", "pre_bind_preflight"] = Status.new(Code.SKIP)
+    text = a_document("    preBind: {enabled: [{name: Looking}]}\n")
+    async with running(hub, tmp_path / "fleet.yaml", text) as site:
         await world.place("web", TWO)
         await world.soon_on("web", "ams", "dub")
-    assert [call for call in script.journal if ".pre_bind(" in call] == ["Looking.pre_bind(dub)"]
+        await soon(lambda: _has_ended(site))
+        assert await world.find(options, "web") is None
+    assert not any("pre_bind(" in call for call in script.journal)
 
 
 @virtual

@@ -10,7 +10,7 @@ from typing import Final
 
 from fleet.cli.output.console import print_rows
 from fleet.errors import ConfigurationError
-from fleet.framework.handle import OfflineHandle
+from fleet.framework.handle import NoWatches, OfflineHandle
 from fleet.framework.profiles.adapter import adapt
 from fleet.framework.profiles.discovery import list_installed, register_installed
 from fleet.framework.profiles.profile import METHODS
@@ -123,7 +123,7 @@ def list_known_plugins() -> int:
 
 def _list_hooks(registry: Registry, name: str) -> str:
     try:
-        plugin = adapt(registry[name](None, OfflineHandle()))
+        plugin = adapt(registry[name](None, OfflineHandle(watches=NoWatches())))
     except Exception as error:
         return f"needs arguments: {error}".splitlines()[0]
     return ", ".join(hook for hook, method in METHODS.items() if callable(getattr(plugin, method, None)))

@@ -22,7 +22,7 @@ from fleet.errors import PluginError
 from fleet.framework.arguments import PluginFactory, RawArgs
 from fleet.framework.context import NO_QUERY_RESULTS
 from fleet.framework.cycle.cycle import DecisionInput, decide
-from fleet.framework.handle import Handle, OfflineHandle
+from fleet.framework.handle import Handle, NoWatches, OfflineHandle
 from fleet.framework.operations import Target
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
@@ -95,7 +95,11 @@ def check(
 ) -> None:
     """Raise a ConformanceError that lists every rule the plugin breaks. `reference` is a per-cluster twin."""
     examiner = _Examiner(
-        plugin_factory, args=args, handle=handle or OfflineHandle(), reference=reference, options=options
+        plugin_factory,
+        args=args,
+        handle=handle or OfflineHandle(watches=NoWatches()),
+        reference=reference,
+        options=options,
     )
     findings: dict[str, ConformanceFinding] = {}
     generated = specimens(options.cases, labels=options.labels, properties=options.properties)

@@ -561,7 +561,8 @@ async def test_an_object_that_can_be_read_again_is_no_longer_remembered() -> Non
 
 @virtual
 async def test_an_unreadable_object_can_be_deleted() -> None:
-    hub, gone = a_hub("c1"), []
+    gone: list[str] = []
+    hub = a_hub("c1")
     async with watching(ScriptedApi(hub)) as scene:
         scene.reflector.on_unreadable_gone = gone.append
         await scene.reflector.wait_for_sync()
