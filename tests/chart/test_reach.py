@@ -68,16 +68,20 @@ class Office:
     def fleet(self, user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self._run([sys.executable, "-m", "fleet.cli", *arguments], user)
 
-    def kubectl(self, user: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        return self._run([str(self.hub.release.access.kubectl), *arguments], user, stdin)
+    def kubectl(
+        self, user: str, *arguments: str, stdin: str | None = None, editor: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        return self._run([str(self.hub.release.access.kubectl), *arguments], user, stdin, KUBE_EDITOR=editor)
 
     def environment(self, user: str) -> dict[str, str]:
         return {"HOME": str(self.home), "PATH": "/usr/bin:/bin", "KUBECONFIG": str(self.kubeconfigs[user])}
 
-    def _run(self, command: list[str], user: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    def _run(
+        self, command: list[str], user: str, stdin: str | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
-            env=self.environment(user),
+            env=self.environment(user) | environment,
             input=stdin,
             capture_output=True,
             text=True,
@@ -262,6 +266,34 @@ def test_X_07_an_answer_that_kubectl_creates_is_held_to_its_author(office: Offic
         answer_of("alice", rule="platform")
     )
     assert create(answer_of("alice", groups=["team-a"])) == ""
+
+
+def test_X_06_gates_are_cleared_by_the_command_and_by_an_editor(office: Office) -> None:
+    gates = [{"name": "review", "message": "ask the owners"}, {"name": "freeze"}]
+    options = {"apiVersion": "scheduling.fleet.dev/v1alpha1", "kind": "ClusterPlacementOptions"}
+    selector = {"group": "", "version": "v1", "kind": "Namespace", "name": "nothing-by-this-name"}
+    placement = {"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "ClusterResourcePlacement"}
+    named = {"metadata": {"name": "held"}}
+    for document in (
+        {**options, **named, "spec": {"gates": gates}},
+        {**placement, **named, "spec": {"resourceSelectors": [selector], "policy": ON_ALL}},
+    ):
+        created = office.kubectl("admin", "create", "-f", "-", stdin=json.dumps(document))
+        assert created.returncode == 0, created.stderr
+    soon(lambda: "ask the owners" in office.fleet("admin", "why", "held").stdout, within=_MINUTE)
+    refused = office.fleet("carol", "gates", "clear", "held", "review")
+    cleared = office.fleet("admin", "gates", "clear", "held", "review")
+    edited = office.kubectl("admin", "edit", "cpo", "held", editor="sed -i '/name: freeze/d;s/gates:/gates: []/'")
+
+    assert (refused.returncode, cleared.returncode) == (2, 0), refused.stderr + cleared.stderr
+    assert cleared.stdout == "gate review of held cleared; it still waits for freeze\n"
+    assert edited.stdout == "clusterplacementoptions.scheduling.fleet.dev/held edited\n", edited.stderr
+    soon(lambda: office.fleet("admin", "why", "held").returncode == 0, within=_MINUTE)
+    bindings = office.hub.release.hub.get("/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourcebindings").ok()
+    placed = {
+        each["spec"]["targetCluster"] for each in bindings["items"] if each["metadata"]["name"].startswith("held-")
+    }
+    assert placed == set(CLUSTERS)
 
 
 def test_headers_of_the_layer_mean_nothing_from_a_user(office: Office) -> None:

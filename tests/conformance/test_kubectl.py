@@ -218,8 +218,13 @@ def test_annotate(hub: Hub, cluster: str) -> None:
 
 def _editor(folder: Path, old: str, new: str) -> dict[str, str]:
     """An editor that replaces a text by another."""
+    return edit_by(folder, f"s/{old}/{new}/")
+
+
+def edit_by(folder: Path, command: str) -> dict[str, str]:
+    """An editor that does what this command of sed says."""
     script = folder / "editor"
-    script.write_text(f'#!/bin/sh\nsed "s/{old}/{new}/" "$1" > "$1.new" && mv "$1.new" "$1"\n')
+    script.write_text(f'#!/bin/sh\nsed "{command}" "$1" > "$1.new" && mv "$1.new" "$1"\n')
     script.chmod(0o755)
     return {"KUBE_EDITOR": str(script)}
 
