@@ -80,12 +80,12 @@ class Desk:
 
     async def answer(self, key: str, cluster: str, user: str = "ann", decision: str = "Approved", **more: Any) -> str:
         namespace, _, name = key.rpartition("/")
-        placement = await self.world.placement(key)
+        uid = more.pop("placementUID", "") or (await self.world.placement(key))["metadata"]["uid"]
         self._number += 1
         metadata = {"name": f"answer-{self._number}", **({"namespace": namespace} if namespace else {})}
         spec = {
             "placement": name,
-            "placementUID": placement["metadata"]["uid"],
+            "placementUID": uid,
             "rule": "owners",
             "cluster": cluster,
             "decision": decision,
