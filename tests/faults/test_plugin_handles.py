@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import cProfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
@@ -239,3 +240,33 @@ async def test_F3_102_F3_109_who_visits_waiting_placements_may_allow_them(script
         script.handles["First"].for_each_waiting(left.append)
     assert pending == {name: [["First", "Second"], ["Second"], []] for name in ("api", "web")}
     assert left == []
+
+
+@virtual
+async def test_F3_084_placements_that_wait_cost_the_others_next_to_nothing(script: Script, tmp_path: Path) -> None:
+    """Counted in calls: a hundred that wait cost less than a tenth of the twentieth that a thousand may cost."""
+    hub, world = await a_fleet("ams")
+    text = a_document("    permit: {enabled: [{name: First}]}\n")
+
+    async def count_calls(run: str) -> int:
+        profile = cProfile.Profile()
+        profile.enable()
+        for number in range(10):
+            await world.place(f"{run}-{number}", ALL)
+        await world.soon_on(f"{run}-9", "ams")
+        await asyncio.sleep(5)
+        profile.disable()
+        return sum(entry.callcount for entry in profile.getstats())
+
+    async with running(hub, tmp_path / "fleet.yaml", text) as site:
+        await count_calls("warm")
+        alone = await count_calls("alone")
+        script.answers["First", "permit"] = (WAIT, timedelta(seconds=900))
+        for number in range(100):
+            await world.place(f"waiting-{number}", ALL)
+        await asyncio.sleep(20)
+        assert len(site.scheduler.parked) == 100
+        script.answers.clear()
+        beside = await count_calls("beside")
+        assert len(site.scheduler.parked) == 100
+    assert beside < 1.005 * alone
