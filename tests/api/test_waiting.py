@@ -150,6 +150,25 @@ def test_X_07_whoever_may_not_approve_gets_403_and_nothing_is_written(tmp_path: 
     asyncio.run(run())
 
 
+def test_F3_107_what_waits_is_listed_with_the_plugin_and_its_deadline(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_desk(tmp_path, policy=BOTH, holdSeconds=600) as desk:
+            item = await desk.soon_listed(2)
+            assert (item["uid"], item["key"], item["targets"]) == (desk.uid, "gold", ["ams-1", "ams-2"])
+            assert {(each["cluster"], each["plugin"]) for each in item["waiting"]} == {
+                ("ams-1", PLUGIN),
+                ("ams-2", PLUGIN),
+            }
+            assert all(0 < each["remainingSeconds"] <= 600 for each in item["waiting"])
+            text = (await desk.get("/v1/waiting", accept="text/plain")).text
+            lines = [line.split() for line in text.splitlines()[1:]]
+            assert [(line[0], line[1], line[-2], line[-1]) for line in lines if line] == [
+                ("gold", each["cluster"], each["deadline"], desk.uid) for each in item["waiting"]
+            ]
+
+    asyncio.run(run())
+
+
 def test_a_second_answer_gets_the_outcome_and_the_same_key_the_same_answer(tmp_path: Path) -> None:
     async def run() -> None:
         async with a_desk(tmp_path, policy=BOTH) as desk:

@@ -8,7 +8,7 @@ from tests.unit.cli.scripted_api import ScriptedApi, in_json, in_text
 WAITING = {"items": [{"key": "web", "uid": "u-1", "cluster": "ams-1", "rule": "owners"}]}
 
 
-def test_what_waits_is_listed(fleet: Fleet, api: ScriptedApi) -> None:
+def test_F3_107_what_waits_is_listed(fleet: Fleet, api: ScriptedApi) -> None:
     api.says("/v1/waiting", in_text("PLACEMENT  CLUSTER\nweb        ams-1\n"))
 
     answered = fleet("waiting", "--cluster", "ams-1")
