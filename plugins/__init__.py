@@ -7,6 +7,7 @@ from fleet.framework.profiles.registry import Registry
 from plugins.balanced_allocation import BalancedAllocation
 from plugins.cluster_affinity import ClusterAffinityPlugin
 from plugins.cluster_eligibility import ClusterEligibility
+from plugins.data_locality import DataLocality
 from plugins.desired_batch import DesiredBatch
 from plugins.feed_limit import FeedLimit
 from plugins.feed_preference import FeedPreference
@@ -36,6 +37,7 @@ IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
     ("ResourceFit", ResourceFit),
     ("TopologySpreadConstraints", TopologySpreadConstraints),
     ("BalancedAllocation", BalancedAllocation),
+    ("DataLocality", DataLocality),
     ("FeedLimit", FeedLimit),
     ("FeedPreference", FeedPreference),
     ("TargetLoadPacking", TargetLoadPacking),

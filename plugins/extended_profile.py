@@ -23,6 +23,7 @@ EXTENDED_PLUGINS: Final = (
     PluginRef("ResourceFit"),
     PluginRef("TopologySpreadConstraints", 2),
     PluginRef("BalancedAllocation"),
+    PluginRef("DataLocality"),
     PluginRef("HubBindingBinder"),
 )
 RANKING: Final[Ranking] = "weighted"

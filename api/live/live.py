@@ -142,7 +142,7 @@ class LiveState:
         self._resource_filter = resource_filter
         self._writes = writes
         self.companions = Companions(caches)
-        self._requests = RequestCache(self.companions.scheduler_name_of, self.companions.requests_of)
+        self._requests = RequestCache(self.companions.scheduler_name_of, self.companions.annotations_of)
         self._departures: dict[str, int] = {}
         caches.clusters.subscribe(self._note_departure)
         self._is_synced = False

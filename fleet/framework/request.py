@@ -14,7 +14,14 @@ from typing import Final
 import msgspec
 
 from fleet.checkpoint import check
-from fleet.framework.policy.resource_requests import find_request_problems, parse_requests, split_requests
+from fleet.framework.policy.data_sets import find_locality_problems, parse_locality
+from fleet.framework.policy.resource_requests import (
+    find_request_problems,
+    format_requests,
+    join_requests,
+    parse_requests,
+    split_requests,
+)
 from fleet.framework.policy.terms import (
     LabelTest,
     Preference,
@@ -27,6 +34,8 @@ from fleet.framework.policy.terms import (
 )
 from fleet.model.keys import (
     GATES,
+    LOCALITY,
+    MIN_TARGETS,
     NUMBER_OF_CLUSTERS,
     OPTIONS,
     PARENT_PLACEMENT,
@@ -67,7 +76,7 @@ TOLERATIONS_FIELD = "spec.policy.tolerations"
 NAMES_FIELD = "spec.policy.clusterNames"
 COUNT_FIELD = "spec.policy.numberOfClusters"
 SELECTORS_FIELD = "spec.resourceSelectors"
-ANNOTATIONS_READ: Final = (OPTIONS, GATES, REQUESTS)
+ANNOTATIONS_READ: Final = (OPTIONS, GATES, REQUESTS, LOCALITY, MIN_TARGETS)
 """Of placements, beside the scheduler name."""
 
 
@@ -124,8 +133,11 @@ class PlacementRequest:
     priority: int = 0
     """For PreEnqueue."""
     min_targets: int | None = None
+    """PickN: without that many clusters no further one is taken."""
     requests: Mapping[str, int] = field(default_factory=dict)
     """What the copy on one cluster needs, by resource, in whole units."""
+    locality: Mapping[str, int] = field(default_factory=dict)
+    """The data sets that the copy on one cluster reads, with their bytes."""
     gates: tuple[Gate, ...] = ()
     """For PreEnqueue: what holds the placement."""
     scheduler_name: str = ""
@@ -161,7 +173,9 @@ class PlacementRequest:
             [repr(constraint) for constraint in self.constraints],
             self.tolerations,
             self.priority,
+            self.min_targets,
             sorted(self.requests.items()),
+            sorted(self.locality.items()),
         )
         return msgspec.json.encode(wishes).decode()
 
@@ -187,10 +201,29 @@ def _find_annotation_problems(annotations: Mapping[str, str]) -> Iterator[Policy
             yield PolicyProblem(annotation_field(GATES), annotations[GATES], message)
     for _, message in find_request_problems(split_requests(annotations.get(REQUESTS, ""))):
         yield PolicyProblem(annotation_field(REQUESTS), annotations[REQUESTS], message)
+    for message in find_locality_problems(split_requests(annotations.get(LOCALITY, ""))):
+        yield PolicyProblem(annotation_field(LOCALITY), annotations[LOCALITY], message)
+    least = annotations.get(MIN_TARGETS)
+    if least is not None and not _is_count(least):
+        yield PolicyProblem(annotation_field(MIN_TARGETS), least, f"{least!r} is not a whole number of 1 or more")
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) > 0
 
 
 def annotation_field(key: str) -> str:
     return f"metadata.annotations[{key}]"
+
+
+def write_annotations(request: PlacementRequest) -> dict[str, str]:
+    """What a placement says beside its policy and its gates, as `compile_request` reads it."""
+    texts = {
+        REQUESTS: format_requests(request.requests),
+        LOCALITY: join_requests(request.locality),
+        MIN_TARGETS: "" if request.min_targets is None else str(request.min_targets),
+    }
+    return {key: text for key, text in texts.items() if text}
 
 
 def compile_request(
@@ -218,6 +251,7 @@ def compile_request(
     if kind not in (PICK_ALL, PICK_N, PICK_FIXED):
         message = f"{kind!r} is no placement type; use PickAll, PickN or PickFixed"
         problems.append(PolicyProblem("spec.policy.placementType", kind, message))
+    least = _read_min_targets(own.get(MIN_TARGETS, ""), wanted, problems) if kind == PICK_N else None
     selects = kind in (PICK_ALL, PICK_N)
     affinity = policy.affinity.cluster_affinity if policy.affinity else None
     required = affinity.required.cluster_selector_terms if selects and affinity and affinity.required else ()
@@ -238,14 +272,26 @@ def compile_request(
         constraints=tuple(_constraints(policy, problems)) if kind == PICK_N else (),
         tolerations=policy.tolerations if selects else (),
         problems=tuple(problems),
+        min_targets=least,
         requests=dict(parse_requests(own.get(REQUESTS, ""))),
-        unused=tuple(_find_unused(policy, kind)),
+        locality=parse_locality(own.get(LOCALITY, "")),
+        unused=tuple(_find_unused(policy, kind, own)),
         scheduler_name=named,
         policy=snapshot.spec.policy,
     )
 
 
-def _find_unused(policy: PlacementPolicy, kind: str) -> Iterator[UnusedPart]:
+def _read_min_targets(text: str, wanted: int | None, problems: list[PolicyProblem]) -> int | None:
+    if not _is_count(text):
+        return None
+    least = int(text)
+    if wanted is not None and least > wanted:
+        message = f"{wanted} is less than the {least} clusters of minTargets: lower that, or ask for more clusters"
+        problems.append(PolicyProblem(COUNT_FIELD, wanted, message))
+    return least
+
+
+def _find_unused(policy: PlacementPolicy, kind: str, own: Mapping[str, str]) -> Iterator[UnusedPart]:
     """Snapshots are not judged by the definitions, which refuse most of this in a placement."""
     affinity = policy.affinity.cluster_affinity if policy.affinity else None
     given = {
@@ -253,10 +299,12 @@ def _find_unused(policy: PlacementPolicy, kind: str) -> Iterator[UnusedPart]:
         COUNT_FIELD: (PICK_N, policy.number_of_clusters is not None),
         SPREAD_FIELD: (PICK_N, policy.topology_spread_constraints),
         PREFERRED_FIELD: (PICK_N, affinity and affinity.preferred),
+        annotation_field(MIN_TARGETS): (PICK_N, MIN_TARGETS in own),
     }
     for path, (reader, value) in given.items():
         if value and kind != reader:
-            yield UnusedPart(path, f"{path.rpartition('.')[2]} has no effect with {kind}, only with {reader}")
+            name = "minTargets" if MIN_TARGETS in path else path.rpartition(".")[2]
+            yield UnusedPart(path, f"{name} has no effect with {kind}, only with {reader}")
     if kind == PICK_FIXED:
         for path, value in ((REQUIRED_FIELD, affinity and affinity.required), (TOLERATIONS_FIELD, policy.tolerations)):
             if value:

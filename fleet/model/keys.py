@@ -35,7 +35,11 @@ GATES: Final = "scheduling.fleet.dev/gates"
 """On a placement: the gates that hold it, separated by commas."""
 REQUESTS: Final = "scheduling.fleet.dev/requests"
 """On a placement: what its copy on one cluster needs, as in `cpu=2,memory=4Gi`."""
-PLACEMENT_ANNOTATIONS: Final = (SCHEDULER_NAME, OPTIONS, PRIORITY_CLASS, GATES, REQUESTS)
+LOCALITY: Final = "scheduling.fleet.dev/locality"
+"""On a placement: the data sets that it reads, with their sizes, as in `models=40Gi,base=2Gi`."""
+MIN_TARGETS: Final = "scheduling.fleet.dev/min-targets"
+"""On a placement: fewer clusters than that are of no use to it."""
+PLACEMENT_ANNOTATIONS: Final = (SCHEDULER_NAME, OPTIONS, PRIORITY_CLASS, GATES, REQUESTS, LOCALITY, MIN_TARGETS)
 """What the scheduler reads on a placement."""
 MADE_BY: Final = "scheduling.fleet.dev/made-by"
 BY_SCHEDULER: Final = "scheduler"

@@ -347,6 +347,11 @@ class ApprovalRule(View, frozen=True):
     sticky: bool = False
 
 
+class DataSet(View, frozen=True, gc=False):
+    name: str = ""
+    bytes: QuantityText = 0
+
+
 class PlacementOptionsSpec(View, frozen=True):
     scheduler_name: str = ""
     priority_class_name: str = ""
@@ -354,6 +359,8 @@ class PlacementOptionsSpec(View, frozen=True):
     gates: tuple[Gate, ...] = ()
     approvals: tuple[ApprovalRule, ...] = ()
     requests: dict[str, QuantityText] | None = None
+    locality: tuple[DataSet, ...] | None = None
+    min_targets: int | None = None
 
 
 class WaitingTarget(View, frozen=True, gc=False, omit_defaults=True):

@@ -18,8 +18,7 @@ import msgspec
 import structlog
 
 from fleet.framework.context import encode_results
-from fleet.framework.policy.resource_requests import format_requests
-from fleet.framework.request import ANNOTATIONS_READ, annotation_field
+from fleet.framework.request import ANNOTATIONS_READ, annotation_field, write_annotations
 from fleet.history import (
     Columns,
     History,
@@ -27,7 +26,7 @@ from fleet.history import (
     RecordedInputs,
     RetentionLimits,
 )
-from fleet.model.keys import REQUESTS, SCHEDULER_NAME
+from fleet.model.keys import SCHEDULER_NAME
 from fleet.model.views import Metadata, PolicySnapshot
 from fleet.recorder.attempt_summary import FINAL_RESULTS, summarize_attempt
 from fleet.recorder.columns import columns_of
@@ -259,8 +258,7 @@ def _name_scheduler(metadata: Metadata, inputs: DecisionInput) -> Metadata:
     own = {SCHEDULER_NAME: request.scheduler_name} if request.scheduler_name else {}
     for problem in request.problems:
         own |= {key: str(problem.value) for key in ANNOTATIONS_READ if problem.field == annotation_field(key)}
-    if request.requests:
-        own[REQUESTS] = format_requests(request.requests)
+    own |= write_annotations(request)
     return msgspec.structs.replace(metadata, annotations={**(metadata.annotations or {}), **own}) if own else metadata
 
 

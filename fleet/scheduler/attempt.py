@@ -119,7 +119,7 @@ class AttemptRunner:
         self._uncertain: set[PlacementKey] = set()
         """Placements with writes of unknown outcome."""
         self._companions = companions or Companions(caches)
-        self._requests = requests or RequestCache(self._companions.scheduler_name_of, self._companions.requests_of)
+        self._requests = requests or RequestCache(self._companions.scheduler_name_of, self._companions.annotations_of)
         self._extenders = extenders or ExtenderClient()
         self._recent = recent
         self._rejectors: dict[PlacementKey, frozenset[str] | None] = {}

@@ -7,18 +7,20 @@ cannot be used is not scheduled until they are corrected (`problem`): its author
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fleet.framework.approvals import PLUGIN, ApprovalFacts, digest_selection, find_rule_problems
+from fleet.framework.policy.data_sets import find_locality_problems
 from fleet.framework.policy.resource_requests import find_request_problems, join_requests
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import is_scheduler_name
 from fleet.informers.cache import Caches
-from fleet.model.keys import REQUESTS, SCHEDULER_NAME
+from fleet.model.keys import LOCALITY, MIN_TARGETS, REQUESTS, SCHEDULER_NAME
 from fleet.model.labels import is_label
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import ApprovalRule, Gate, Metadata, Observed, PlacementOptions, PlacementOptionsSpec
+from fleet.scheduler.requests import read_annotations
 
 COMPANION: Final = "PlacementOptions"
 """Stands for the plugin that holds back a placement with unusable options."""
@@ -36,8 +38,8 @@ class Companion:
     priority: int | None = None
     gates: tuple[Gate, ...] = ()
     approvals: tuple[ApprovalRule, ...] = ()
-    requests: str | None = None
-    """As an annotation would say it; None if they say nothing of it."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """What annotations of the placement may say, too, as they would."""
     problem: str = ""
     """What is wrong with them, with the field; empty if they can be used."""
 
@@ -72,8 +74,11 @@ class Companions:
 
     def requests_of(self, placement: Metadata) -> str | None:
         """What one cluster's copy needs, by the companion, else by the annotation; None if neither says so."""
-        own = self.find(PlacementKey.of(placement)).requests
-        return placement.annotation(REQUESTS) if own is None else own
+        return self.find(PlacementKey.of(placement)).annotations.get(REQUESTS, placement.annotation(REQUESTS))
+
+    def annotations_of(self, placement: Metadata) -> dict[str, str]:
+        """Those that decisions read; what the companion says comes first."""
+        return {**read_annotations(placement), **self.find(PlacementKey.of(placement)).annotations}
 
 
 def read_companion(spec: PlacementOptionsSpec) -> Companion:
@@ -83,9 +88,22 @@ def read_companion(spec: PlacementOptionsSpec) -> Companion:
         priority=spec.priority,
         gates=spec.gates,
         approvals=spec.approvals,
-        requests=None if spec.requests is None else join_requests(spec.requests),
+        annotations=dict(_write_annotations(spec)),
         problem=next(_find_problems(spec), ""),
     )
+
+
+def _write_annotations(spec: PlacementOptionsSpec) -> Iterator[tuple[str, str]]:
+    if spec.requests is not None:
+        yield REQUESTS, join_requests(spec.requests)
+    if spec.locality is not None:
+        yield LOCALITY, join_requests(_map_sizes(spec))
+    if spec.min_targets is not None:
+        yield MIN_TARGETS, str(spec.min_targets)
+
+
+def _map_sizes(spec: PlacementOptionsSpec) -> dict[str, str | int | float]:
+    return {data_set.name: data_set.bytes for data_set in spec.locality or ()}
 
 
 def _find_problems(spec: PlacementOptionsSpec) -> Iterator[str]:
@@ -101,6 +119,10 @@ def _find_problems(spec: PlacementOptionsSpec) -> Iterator[str]:
         yield from (f"spec.approvals[{position}].{problem}" for problem in find_rule_problems(rule))
     for _, message in find_request_problems(spec.requests or {}):
         yield f"spec.requests: {message}"
+    for message in find_locality_problems(_map_sizes(spec)):
+        yield f"spec.locality: {message}"
+    if spec.min_targets is not None and spec.min_targets < 1:
+        yield f"spec.minTargets: {spec.min_targets} is less than 1"
 
 
 def read_approval_facts(caches: Caches, companions: Companions, key: PlacementKey) -> ApprovalFacts:

@@ -15,6 +15,11 @@ PARTS_ON_LOOP: Final = 500
 """The largest policy that is decided on the event loop: it takes some 20 ms."""
 
 
+def read_annotations(placement: Metadata) -> dict[str, str]:
+    """Those that decisions read."""
+    return {key: text for key in ANNOTATIONS_READ if (text := placement.annotation(key)) is not None}
+
+
 def read_requests_text(placement: Metadata) -> str | None:
     return placement.annotation(REQUESTS)
 
@@ -37,10 +42,10 @@ class RequestCache:
     def __init__(
         self,
         scheduler_name_of: Callable[[Metadata], str] = read_scheduler_name,
-        requests_of: Callable[[Metadata], str | None] = read_requests_text,
+        annotations_of: Callable[[Metadata], Mapping[str, str]] = read_annotations,
     ) -> None:
         self._scheduler_name_of = scheduler_name_of
-        self._requests_of = requests_of
+        self._annotations_of = annotations_of
         self._entries: dict[PlacementKey, tuple[_Source, PlacementRequest]] = {}
 
     def get(self, snapshot: Observed[PolicySnapshot], *, placement: Metadata) -> PlacementRequest:
@@ -66,17 +71,13 @@ class RequestCache:
 
     def read_needed(self, placement: Metadata) -> str | None:
         """What one cluster's copy of the placement needs, as text; None if nothing says so."""
-        return self._requests_of(placement)
+        return self._annotations_of(placement).get(REQUESTS)
 
     def forget(self, key: PlacementKey) -> None:
         self._entries.pop(key, None)
 
     def _read_source(self, snapshot: Observed[PolicySnapshot], placement: Metadata) -> tuple[PlacementKey, _Source]:
         metadata = snapshot.view.metadata
-        own = {key: text for key in ANNOTATIONS_READ if (text := placement.annotation(key)) is not None}
-        needed = self.read_needed(placement)
-        if needed is not None:
-            own[REQUESTS] = needed
         return PlacementKey(metadata.namespace, metadata.label(PARENT_PLACEMENT) or ""), _Source(
             metadata.uid,
             metadata.generation,
@@ -84,5 +85,5 @@ class RequestCache:
             snapshot.view.spec,
             placement.uid,
             self._scheduler_name_of(placement),
-            own,
+            self._annotations_of(placement),
         )

@@ -128,7 +128,7 @@ class Scheduler:
         self.epoch = 0
         """Of the leadership; set before `run`."""
         self._caches = caches
-        requests = RequestCache(self.companions.scheduler_name_of, self.companions.requests_of)
+        requests = RequestCache(self.companions.scheduler_name_of, self.companions.annotations_of)
         self._thread = WorkerThread("decisions")
         self._compiler = BackgroundCompiler(requests, self._thread, self._enqueue_compiled)
         self._priority_classes = PriorityClasses(caches.priority_classes, self._refresh_priorities)

@@ -15,6 +15,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from fleet.model.keys import (
+    LOCALITY,
+    MIN_TARGETS,
     NUMBER_OF_CLUSTERS,
     PARENT_PLACEMENT,
     PLACEMENT_GENERATION,
@@ -39,7 +41,9 @@ Json = Mapping[str, Any]
 T = TypeVar("T")
 
 NOT_EXPORTED: Final = "not-exported"
-_ANNOTATIONS: Final = frozenset({NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION, PREVIOUS_BINDING_STATE, REQUESTS})
+_ANNOTATIONS: Final = frozenset(
+    {NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION, PREVIOUS_BINDING_STATE, REQUESTS, LOCALITY, MIN_TARGETS}
+)
 _COUNTED: Final = re.compile(r"-\d+(-snapshot)?")
 _SELECTED: Final = {"group": "", "version": "v1", "kind": "Namespace", "name": NOT_EXPORTED}
 _SELECTED_WITHIN: Final = {**_SELECTED, "kind": "ConfigMap"}

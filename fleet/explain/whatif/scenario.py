@@ -21,7 +21,7 @@ from fleet.framework.cycle.cycle import NEVER_PUBLISHED, DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.policy.resource_requests import find_request_problems, read_requests
 from fleet.framework.profiles.profile import CompiledProfile
-from fleet.framework.request import PlacementRequest, compile_request
+from fleet.framework.request import PlacementRequest, compile_request, write_annotations
 from fleet.framework.types import ExternalResult
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot, PolicySnapshotStatus
@@ -98,11 +98,12 @@ class Scenario:
         before = self.question.request
         request = replace(
             compile_request(
-                after, placement_uid=before.uid, scheduler_name=before.scheduler_name, placement_annotations={}
+                after,
+                placement_uid=before.uid,
+                scheduler_name=before.scheduler_name,
+                placement_annotations=write_annotations(before),
             ).add_problems(before.list_lasting_problems()),
             priority=before.priority,
-            min_targets=before.min_targets,
-            requests=before.requests,
             gates=before.gates,
         )
         is_new = after.metadata.name != self.snapshot.metadata.name

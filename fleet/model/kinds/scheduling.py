@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fleet.model.kinds.markers import Bool, Int32, Int64, Quantities, Timestamp, ValidationRule, list_map
+from fleet.model.kinds.markers import Bool, Int32, Int64, Quantities, Quantity, Timestamp, ValidationRule, list_map
 from fleet.model.kinds.meta import Conditions, Document, LabelSelector, Model
 
 LARGEST_PRIORITY = 1_000_000_000
@@ -50,6 +50,16 @@ class ApprovalRule(Model):
     sticky: Annotated[
         Bool, Field(description="Whether approvals still count after the selected resources or the policy changed.")
     ] = False
+
+
+class DataSet(Model):
+    """A data set or an image that the copy on a cluster reads."""
+
+    name: Annotated[
+        str,
+        Field(max_length=63, pattern="^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", description="Name of the data set."),
+    ]
+    bytes: Annotated[Quantity, Field(description="Its size.")]
 
 
 class PlacementOptionsSpec(Model):
@@ -97,6 +107,21 @@ class PlacementOptionsSpec(Model):
     requests: Annotated[
         Quantities | None,
         Field(max_length=32, description="What the copy on one cluster needs, by resource; wins over the annotation."),
+    ] = None
+    locality: Annotated[
+        tuple[DataSet, ...] | None,
+        Field(
+            max_length=16,
+            description="What the copy on a cluster reads: clusters that have it are preferred.",
+        ),
+        list_map("name"),
+    ] = None
+    min_targets: Annotated[
+        Int32 | None,
+        Field(
+            ge=1,
+            description="Without that many clusters no further one is taken; not more than numberOfClusters.",
+        ),
     ] = None
 
 

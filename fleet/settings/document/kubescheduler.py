@@ -35,11 +35,12 @@ _SAME: Final = {
     "NodeResourcesFit": "ResourceFit",
     "NodeResourcesLeastAllocated": "ResourceFit",
     "NodeResourcesBalancedAllocation": "BalancedAllocation",
+    "ImageLocality": "DataLocality",
 }
 _WITHOUT_COUNTERPART: Final = frozenset(
     (
         "NodeName", "NodePorts", "NodePreferAvoidPods", "NodeResourcesMostAllocated", "InterPodAffinity",
-        "ImageLocality", "DefaultPreemption", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
+        "DefaultPreemption", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
         "NodeVolumeLimits", "EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits", "DynamicResources",
         "Coscheduling", "CapacityScheduling", "NodeResourceTopologyMatch",
     )

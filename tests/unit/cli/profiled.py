@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
@@ -147,3 +147,52 @@ def _giving(plugin: Any) -> Callable[..., Any]:
 def simulating(folder: Path, fleet: Fleet) -> Iterator[Simulator]:
     with ExitStack() as stack:
         yield Simulator(folder, fleet, stack)
+
+
+# --- the extended profile ---------------------------------------------------------------------------------------------
+
+
+class Run(Protocol):
+    def __call__(self, *manifests: Manifest, options: Sequence[str] = ..., **args: Mapping[str, Any]) -> Ran:
+        """`args` are the arguments of plugins."""
+
+
+class Decide(Protocol):
+    def __call__(self, *manifests: Manifest, **args: Mapping[str, Any]) -> list[Report]: ...
+
+
+def simulate_profile(folder: Path, fleet: Fleet, now: str) -> Run:
+    """`fleet simulate` with `ExtendedProfile`."""
+
+    def simulated(*manifests: Manifest, options: Sequence[str] = ("-o", "json"), **args: Mapping[str, Any]) -> Ran:
+        files, config = folder / "fleet.yaml", folder / "config.yaml"
+        files.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
+        given = [{"name": name, "args": dict(content)} for name, content in args.items()]
+        profile = {"base": "ExtendedProfile", **({"pluginConfig": given} if given else {})}
+        config.write_text(yaml.safe_dump({**HEAD, "profiles": [profile]}), encoding="utf-8")
+        return fleet("simulate", "-f", str(files), "--config", str(config), "--now", now, *options)
+
+    return simulated
+
+
+def deciding(run: Run) -> Decide:
+    def decided(*manifests: Manifest, **args: Mapping[str, Any]) -> list[Report]:
+        ran = run(*manifests, **args)
+        assert "error: " not in ran.err, ran.err
+        decisions: list[Report] = json.loads(ran.out)["decisions"]
+        return decisions
+
+    return decided
+
+
+def rejection(decision: Report, cluster: str) -> tuple[str, str]:
+    rejected = [each for each in row_of(decision, cluster)["rejections"] if each["verdict"] == "reject"]
+    return rejected[0]["reason"], rejected[0]["message"]
+
+
+# --- whether it fits --------------------------------------------------------------------------------------------------
+
+
+def score_of(decision: Report, cluster: str, plugin: str) -> int:
+    found: int = next(score["raw"] for score in row_of(decision, cluster)["scores"] if score["plugin"] == plugin)
+    return found

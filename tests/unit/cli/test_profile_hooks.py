@@ -18,10 +18,12 @@ from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.scores import NamedScore, default_normalize
 from fleet.framework.status import Code, Status
 from fleet.framework.types import PostFilterResult, Verdict
+from fleet.model.keys import MIN_TARGETS
 from plugins import in_tree_registry
 from tests.doubles import Rejecting, RejectingOneByOne, Scoring, limited_to, narrowing_to
 from tests.installed import an_installed_package
 from tests.unit.cli.conftest import Fleet
+from tests.unit.cli.manifests import placement
 from tests.unit.cli.profiled import Noting, Report, Simulator, calls, error_of, row_of, simulating, targets
 
 MANY = [f"c{number:02d}" for number in range(12)]
@@ -410,6 +412,24 @@ def test_F3_058_plans_are_made_only_where_too_few_clusters_qualify(
     assert calls(decision).get("Planning", {}) == expected
     plan = decision["answer"]["attempt"]["postFilter"]
     assert (plan and plan["nomination"]) == (["a"] if expected else None)
+
+
+@pytest.mark.parametrize("least, expected", [("3", {"post_filter": 1, "shortfall": 2}), ("1", {})])
+def test_F3_058_plans_are_made_where_fewer_qualify_than_min_targets(
+    simulator: Simulator, least: str, expected: dict[str, int]
+) -> None:
+    def post_filter(ctx: Any, *args: Any) -> Any:
+        ctx.note("shortfall", ctx.shortfall)
+        return PostFilterResult(nomination=("a",)), None
+
+    web = placement("web", placementType="PickN", numberOfClusters=3)
+    web["metadata"]["annotations"] = {MIN_TARGETS: least}
+    decision = simulator.decide(
+        Rejecting("Picky", "ab"), Noting("Planning", post_filter=post_filter), number=3, objects=[web]
+    )
+
+    assert calls(decision).get("Planning", {}) == expected
+    assert targets(decision) == ([] if expected else ["c"])
 
 
 def test_F3_057_older_plugins_see_who_passed_and_why_the_others_did_not(simulator: Simulator) -> None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.unit.cli.conftest import Fleet, Ran
+from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.manifests import NOW, Manifest, binding, member, placement, snapshot
-from tests.unit.cli.profiled import HEAD, Report, row_of, targets
+from tests.unit.cli.profiled import (
+    Decide,
+    Run,
+    deciding,
+    rejection,
+    score_of,
+    simulate_profile,
+    targets,
+)
 
 LATER = "2026-03-10T09:05:00Z"
 
@@ -40,36 +47,13 @@ def wanting(name: str, requests: str, number: int = 1, **policy: Any) -> Manifes
 
 
 @pytest.fixture
-def run(tmp_path: Path, fleet: Fleet) -> Any:
-    def simulated(*manifests: Manifest, options: Sequence[str] = ("-o", "json"), **args: Mapping[str, Any]) -> Ran:
-        """`args` are the arguments of plugins."""
-        files, config = tmp_path / "fleet.yaml", tmp_path / "config.yaml"
-        files.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
-        given = [{"name": name, "args": dict(content)} for name, content in args.items()]
-        profile = {"base": "ExtendedProfile", **({"pluginConfig": given} if given else {})}
-        config.write_text(yaml.safe_dump({**HEAD, "profiles": [profile]}), encoding="utf-8")
-        return fleet("simulate", "-f", str(files), "--config", str(config), "--now", LATER, *options)
-
-    return simulated
+def run(tmp_path: Path, fleet: Fleet) -> Run:
+    return simulate_profile(tmp_path, fleet, LATER)
 
 
 @pytest.fixture
-def decide(run: Any) -> Any:
-    def decided(*manifests: Manifest, **args: Mapping[str, Any]) -> list[Report]:
-        ran = run(*manifests, **args)
-        assert "error: " not in ran.err, ran.err
-        decisions: list[Report] = json.loads(ran.out)["decisions"]
-        return decisions
-
-    return decided
-
-
-def rejection(decision: Report, cluster: str) -> tuple[str, str]:
-    rejected = [each for each in row_of(decision, cluster)["rejections"] if each["verdict"] == "reject"]
-    return rejected[0]["reason"], rejected[0]["message"]
-
-
-# --- whether it fits --------------------------------------------------------------------------------------------------
+def decide(run: Run) -> Decide:
+    return deciding(run)
 
 
 @pytest.mark.parametrize(
@@ -105,14 +89,14 @@ def rejection(decision: Report, cluster: str) -> tuple[str, str]:
     ids=["too little", "never", "after scaling up", "not even then", "the second resource", "not reported"],
 )
 def test_X_14_a_cluster_without_room_is_rejected_with_numbers(
-    decide: Any, cluster: Manifest, reason: str, message: str
+    decide: Decide, cluster: Manifest, reason: str, message: str
 ) -> None:
     (decided,) = decide(cluster, wanting("web", "cpu=2,memory=4Gi"), ResourceFit={"unknown": "Reject"})
 
     assert rejection(decided, "a") == (reason, message)
 
 
-def test_X_14_what_is_not_reported_counts_as_enough_and_is_remarked(decide: Any) -> None:
+def test_X_14_what_is_not_reported_counts_as_enough_and_is_remarked(decide: Decide) -> None:
     (decided,) = decide(member("a"), wanting("web", "cpu=2"))
 
     assert targets(decided) == ["a"]
@@ -120,7 +104,7 @@ def test_X_14_what_is_not_reported_counts_as_enough_and_is_remarked(decide: Any)
     assert (warning["kind"], warning["subject"], warning["clusters"]) == ("ResourceUnknown", "cpu", ["a"])
 
 
-def test_X_14_the_table_says_what_is_free_and_what_is_taken(run: Any) -> None:
+def test_X_14_the_table_says_what_is_free_and_what_is_taken(run: Run) -> None:
     clusters = [sized(name, has={"cpu": "4"}, free={"cpu": free}) for name, free in (("a", "1500m"), ("b", "1"))]
     manifests = (*clusters, member("c"), wanting("web", "cpu=2", 3))
     ran, why = run(*manifests, options=()), run(*manifests, options=("--why", "a"))
@@ -144,7 +128,7 @@ def test_X_14_the_table_says_what_is_free_and_what_is_taken(run: Any) -> None:
         ("cpu=1E", "1E of cpu is more than any cluster has"),
     ],
 )
-def test_a_request_that_cannot_be_read_is_named(decide: Any, requests: str, message: str) -> None:
+def test_a_request_that_cannot_be_read_is_named(decide: Decide, requests: str, message: str) -> None:
     (decided,) = decide(member("a"), wanting("web", requests))
 
     verdict = decided["answer"]["verdict"]
@@ -152,7 +136,7 @@ def test_a_request_that_cannot_be_read_is_named(decide: Any, requests: str, mess
     assert message in json.dumps(verdict)
 
 
-def test_a_placement_without_requests_is_decided_as_ever(decide: Any) -> None:
+def test_a_placement_without_requests_is_decided_as_ever(decide: Decide) -> None:
     full = sized("a", has={"cpu": "1"}, free={"cpu": "0"})
     (decided,) = decide(full, placement("web", placementType="PickN", numberOfClusters=1))
 
@@ -175,7 +159,7 @@ NO_MEMORY = sized("silent", has={"cpu": "4"}, free={"cpu": "3"})
         ("MostAllocated", {"half": 69, "empty": 19, "uneven": 56, "silent": 25}),
     ],
 )
-def test_X_15_scores_of_room(decide: Any, strategy: str, expected: Mapping[str, int]) -> None:
+def test_X_15_scores_of_room(decide: Decide, strategy: str, expected: Mapping[str, int]) -> None:
     (decided,) = decide(
         HALF, EMPTY, UNEVEN, NO_MEMORY, wanting("web", "cpu=1,memory=1Gi", 4), ResourceFit={"strategy": strategy}
     )
@@ -183,7 +167,7 @@ def test_X_15_scores_of_room(decide: Any, strategy: str, expected: Mapping[str, 
     assert {name: score_of(decided, name, "ResourceFit") for name in expected} == expected
 
 
-def test_X_15_scores_of_balance(decide: Any) -> None:
+def test_X_15_scores_of_balance(decide: Decide) -> None:
     """100 times (1 - standard deviation of the used shares): 3/4 and 5/8; 1/4 and 1/8; 1/4 and 7/8; 1/2 alone."""
     (decided,) = decide(HALF, EMPTY, UNEVEN, NO_MEMORY, wanting("web", "cpu=1,memory=1Gi", 4))
 
@@ -192,29 +176,24 @@ def test_X_15_scores_of_balance(decide: Any) -> None:
 
 
 @pytest.mark.parametrize("free, score", [("0", 63), ("-1Gi", 0)], ids=["full", "overcommitted"])
-def test_X_15_an_overcommitted_cluster_has_no_balance(decide: Any, free: str, score: int) -> None:
+def test_X_15_an_overcommitted_cluster_has_no_balance(decide: Decide, free: str, score: int) -> None:
     cluster = sized("a", has={"cpu": "4", "memory": "8Gi"}, free={"cpu": "4", "memory": free})
     (decided,) = decide(cluster, wanting("web", "cpu=1"))
 
     assert score_of(decided, "a", "BalancedAllocation") == score
 
 
-def score_of(decision: Report, cluster: str, plugin: str) -> int:
-    found: int = next(score["raw"] for score in row_of(decision, cluster)["scores"] if score["plugin"] == plugin)
-    return found
-
-
 # --- several placements -----------------------------------------------------------------------------------------------
 
 
-def test_what_one_placement_gets_is_not_there_for_the_next(decide: Any) -> None:
+def test_what_one_placement_gets_is_not_there_for_the_next(decide: Decide) -> None:
     clusters = [sized(name, has={"cpu": "2"}) for name in "ab"]
     decisions = decide(*clusters, *(wanting(f"web{number}", "cpu=1") for number in range(6)))
 
     assert [len(targets(each)) for each in decisions] == [1, 1, 1, 1, 0, 0]
 
 
-def test_a_binding_that_no_report_includes_takes_room(decide: Any) -> None:
+def test_a_binding_that_no_report_includes_takes_room(decide: Decide) -> None:
     applied = {"type": "Applied", "status": "True", "reason": "Applied", "message": "", "observedGeneration": 1}
     for applied_at, fits in (("2026-03-10T09:00:01Z", False), ("2026-03-10T08:59:59Z", True), (None, False)):
         bound = binding("a", of="db", snapshot="db-0", state="Bound")

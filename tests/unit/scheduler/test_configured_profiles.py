@@ -116,6 +116,7 @@ def test_the_extended_profile_weighs_every_score(tmp_path: Path) -> None:
         ("ResourceFit", 1),
         ("TopologySpreadConstraints", 2),
         ("BalancedAllocation", 1),
+        ("DataLocality", 1),
     ]
     assert "ranking weighted" in describe_deviation(profile)
 
