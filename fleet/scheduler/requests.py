@@ -20,10 +20,6 @@ def read_annotations(placement: Metadata) -> dict[str, str]:
     return {key: text for key in ANNOTATIONS_READ if (text := placement.annotation(key)) is not None}
 
 
-def read_requests_text(placement: Metadata) -> str | None:
-    return placement.annotation(REQUESTS)
-
-
 class _Source(NamedTuple):
     """What a request was compiled from."""
 

@@ -19,7 +19,6 @@ from fleet.informers.cache import Caches, FleetTable, book_room
 from fleet.kube.informer import InformerConfig
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, REQUESTS
 from fleet.model.views import Binding, BindingSpec, Metadata, Observed, Placement
-from fleet.scheduler.requests import read_requests_text
 from fleet.scheduler.room_ledger import RoomLedger
 from fleet.snapshot import Table
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
@@ -93,7 +92,7 @@ def _weigh_ledger() -> float:
     gc.collect()
     tracemalloc.start()
     try:
-        ledger = RoomLedger(caches, read_requests_text, book=table.book)
+        ledger = RoomLedger(caches, lambda metadata: metadata.annotation(REQUESTS), book=table.book)
         table.frame()
         gc.collect()
         weight, _ = tracemalloc.get_traced_memory()

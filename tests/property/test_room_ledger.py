@@ -13,7 +13,6 @@ from fleet.informers.cache import Caches
 from fleet.kube.informer import InformerConfig
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, REQUESTS
 from fleet.model.views import Metadata, Observed, Placement, ResourceUsage
-from fleet.scheduler.requests import read_requests_text
 from fleet.scheduler.room_ledger import RoomLedger
 from tests.builders import a_cluster, ago
 from tests.fake_clock import FakeClock
@@ -32,7 +31,7 @@ class Hub:
         access = InformerConfig(reads=NoApi(), writes=NoApi(), clock=FakeClock(), jitter=lambda: 0.0)
         self.caches = Caches(access, namespaced_placements=False)
         self.booked: dict[str, dict[str, int]] = {}
-        self.ledger = RoomLedger(self.caches, read_requests_text, book=self._book)
+        self.ledger = RoomLedger(self.caches, lambda metadata: metadata.annotation(REQUESTS), book=self._book)
         self.version = 0
         self.requests: dict[str, int] = {}
         self.bindings: dict[tuple[str, str], tuple[int, float | None]] = {}

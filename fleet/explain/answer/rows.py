@@ -98,17 +98,19 @@ class Rows:
     def _build_row(self, explanation: ClusterExplanation, row: int) -> ClusterRow:
         key, place = self._find_key(explanation), self._ranked.of(row)
         margin = self._compute_margin(row, explanation)
+        because = self._find_because(explanation, margin)
+        is_outranked = explanation.outcome is ClusterOutcome.NOT_PICKED and because != "minTargets"
         return ClusterRow(
             name=explanation.cluster,
             outcome=_OUTCOMES.get(explanation.outcome, "not-evaluated"),
             standing=explanation.outcome.value,
-            because=self._find_because(explanation, margin),
+            because=because,
             rank=None if place is None else place + 1,
             total=sum(key) if key is not None and self._weighted else None,
             key=None if self._weighted else key,
             margin_to_next=self._compute_margin_to_next(place),
             margin=margin,
-            short=self._describe_distance(margin, row) if explanation.outcome is ClusterOutcome.NOT_PICKED else "",
+            short=self._describe_distance(margin, row) if is_outranked else "",
             tie=self._is_tied(row),
             step=explanation.step,
             scores=self._collect_scores(row, key),

@@ -57,6 +57,8 @@ def describe_cluster(row: ClusterRow, verdict: VerdictPart | None = None) -> str
         return f"{rejected}; its binding stays for now" if row.standing == ClusterOutcome.RETAINED else rejected
     if row.because == "enough":
         return f"{row.name} fits, but as many clusters as wanted are in use"
+    if row.because == "minTargets":
+        return f"{row.name} fits, but too few clusters do: with fewer than minTargets none is taken"
     text = f"{row.name} {known}"
     if row.standing == ClusterOutcome.KEPT and row.concerns:
         return f"{text}, though it would not be chosen now: {describe_concerns(row)}"

@@ -152,9 +152,8 @@ def simulating(folder: Path, fleet: Fleet) -> Iterator[Simulator]:
 # --- the extended profile ---------------------------------------------------------------------------------------------
 
 
-class Run(Protocol):
-    def __call__(self, *manifests: Manifest, options: Sequence[str] = ..., **args: Mapping[str, Any]) -> Ran:
-        """`args` are the arguments of plugins."""
+Run = Callable[..., Ran]
+"""Of manifests, `options` of the command, and by the name of a plugin its arguments."""
 
 
 class Decide(Protocol):
