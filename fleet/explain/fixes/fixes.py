@@ -27,7 +27,16 @@ from fleet.explain.fixes.evaluator import (
 )
 from fleet.explain.fixes.newcomers import propose_newcomers
 from fleet.explain.fixes.suggestions import add_name, drop_names, suggest_changes, suggest_rank
-from fleet.explain.whatif.edits import AddCluster, Edit, Patch, Scope, SetCount, changes_facts, list_clusters
+from fleet.explain.whatif.edits import (
+    AddCluster,
+    Edit,
+    Patch,
+    Scope,
+    SetCount,
+    SetMinTargets,
+    changes_facts,
+    list_clusters,
+)
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.explaining import RejectedClusters
@@ -266,6 +275,17 @@ class _Search:
         have, wanted = self._decision.active or 0, self._request.wanted
         if self._request.placement_type == PICK_FIXED and have:
             yield drop_names(self._request, [*self._decision.invalid, *self._decision.missing])
+        least, fitting = self._request.min_targets, self._outcomes.count().fit
+        if least is not None and have < have + fitting < least:
+            yield Dial(
+                plugin="",
+                field="minTargets",
+                start=least,
+                limit=have + 1,
+                guess=have + fitting,
+                build_edits=_set_min_targets,
+                settles=True,
+            )
         if wanted is not None and 0 < have < wanted:
             yield replace(_build_count_dial(wanted, furthest=have, guess=have), settles=True)
 
@@ -401,3 +421,7 @@ def _build_count_dial(wanted: int, *, furthest: int, guess: int | None = None) -
 
 def _set_count(value: int) -> Edits:
     return (SetCount(value),)
+
+
+def _set_min_targets(value: int) -> Edits:
+    return (SetMinTargets(value),)

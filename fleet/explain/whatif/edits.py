@@ -74,6 +74,13 @@ class SetRequest(BaseEdit, frozen=True, tag="setRequest"):
     """None takes the request away."""
 
 
+class SetMinTargets(BaseEdit, frozen=True, tag="setMinTargets"):
+    """Of a PickN placement."""
+
+    value: int | None
+    """None takes it away."""
+
+
 class Patch(BaseEdit, frozen=True, tag="patch"):
     """A JSON merge patch of the policy."""
 
@@ -158,7 +165,7 @@ class Evict(BaseEdit, frozen=True, tag="evict"):
     placement: str = ""
 
 
-PlacementEdit = Tolerate | SetCount | RelaxAffinity | RelaxSpread | SetRequest | Patch
+PlacementEdit = Tolerate | SetCount | RelaxAffinity | RelaxSpread | SetRequest | SetMinTargets | Patch
 FleetEdit = LabelCluster | AddTaint | RemoveTaint | SetReady | SetProperty | AddCapacity | AddCluster | RemoveCluster
 Edit = PlacementEdit | FleetEdit | Evict
 
@@ -168,6 +175,7 @@ _KINDS: Final[tuple[type[BaseEdit], ...]] = (
     RelaxAffinity,
     RelaxSpread,
     SetRequest,
+    SetMinTargets,
     Patch,
     LabelCluster,
     AddTaint,
@@ -186,6 +194,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "relaxAffinity": "relaxAffinity term=0 expression='tier In [gold, silver]'",
     "relaxSpread": "relaxSpread key=region maxSkew=2",
     "setRequest": "setRequest resource=cpu value=500m",
+    "setMinTargets": "setMinTargets value=2",
     "patch": '{"op": "patch", "patch": {"numberOfClusters": 4}}',
     "labelCluster": "labelCluster cluster=ams-1 key=env value=prod",
     "addTaint": "addTaint cluster=ams-1 key=down effect=NoSchedule",
@@ -204,6 +213,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "relaxAffinity": "a required term, counted from 0, without one expression",
     "relaxSpread": "a wider skew, or only a preference (`whenUnsatisfiable=ScheduleAnyway`)",
     "setRequest": "what one cluster's copy needs of a resource; `null`, in JSON, takes the request away",
+    "setMinTargets": "without that many clusters nothing is taken; `null`, in JSON, takes it away",
     "patch": "a JSON merge patch of the policy",
     "labelCluster": "a label of a cluster; `null`, in JSON, takes it away",
     "addTaint": "a taint of a cluster",
@@ -216,7 +226,6 @@ MEANINGS: Final[Mapping[str, str]] = {
     "evict": "the placement's binding there is gone; `placement` is another one, for the impact",
 }
 NOT_YET: Final = (
-    "setMinTargets",
     "setPriority",
     "clearGate",
     "setSchedulerName",
@@ -230,7 +239,7 @@ NOT_YET: Final = (
 """Of things that no policy, cluster or profile has today."""
 
 _AT: Final = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
-_PLACEMENT_KINDS: Final = (Tolerate, SetCount, RelaxAffinity, RelaxSpread, SetRequest, Patch)
+_PLACEMENT_KINDS: Final = (Tolerate, SetCount, RelaxAffinity, RelaxSpread, SetRequest, SetMinTargets, Patch)
 
 
 def scope_of(edit: Edit) -> Scope:
@@ -318,6 +327,10 @@ def describe(edit: Edit) -> str:
             return f"no request of {edit.resource}"
         case SetRequest():
             return f"request {edit.resource} {edit.value}"
+        case SetMinTargets(value=None):
+            return "no minTargets"
+        case SetMinTargets():
+            return f"minTargets {edit.value}"
         case Patch():
             return f"policy {msgspec.json.encode(edit.patch).decode()}"
         case LabelCluster(value=None):

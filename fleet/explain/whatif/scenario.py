@@ -14,7 +14,7 @@ from fleet.checkpoint import check
 from fleet.errors import InputError
 from fleet.explain.facts.redaction import Hidden, Redaction
 from fleet.explain.whatif.cluster_edits import apply_to_fleet
-from fleet.explain.whatif.edits import Edit, Evict, SetRequest, scope_of
+from fleet.explain.whatif.edits import Edit, Evict, SetMinTargets, SetRequest, scope_of
 from fleet.explain.whatif.policy_edits import apply_to_policy
 from fleet.framework.context import NO_QUERY_RESULTS
 from fleet.framework.cycle.cycle import NEVER_PUBLISHED, DecisionInput, decide
@@ -23,7 +23,7 @@ from fleet.framework.policy.resource_requests import find_request_problems, read
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest, compile_request, write_annotations
 from fleet.framework.types import ExternalResult
-from fleet.model.keys import PARENT_PLACEMENT
+from fleet.model.keys import MIN_TARGETS, PARENT_PLACEMENT, PICK_N
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot, PolicySnapshotStatus
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.table import Table
@@ -86,6 +86,8 @@ class Scenario:
                     scenario = scenario._remove_binding(edit, place)
             elif isinstance(edit, SetRequest):
                 scenario = scenario._set_request(edit, place)
+            elif isinstance(edit, SetMinTargets):
+                scenario = scenario._set_min_targets(edit, place)
             elif scope_of(edit) == "placement":
                 scenario = scenario._edit_policy(edit, place)
             else:
@@ -95,20 +97,34 @@ class Scenario:
     def _edit_policy(self, edit: Edit, place: str) -> Scenario:
         taken = {binding.spec.scheduling_policy_snapshot_name for binding in self.question.bindings}
         after = apply_to_policy(self.snapshot, edit, place=place, taken=taken)
-        before = self.question.request
-        request = replace(
-            compile_request(
-                after,
-                placement_uid=before.uid,
-                scheduler_name=before.scheduler_name,
-                placement_annotations=write_annotations(before),
-            ).add_problems(before.list_lasting_problems()),
-            priority=before.priority,
-            gates=before.gates,
-        )
+        request = self._compile(after, write_annotations(self.question.request))
         is_new = after.metadata.name != self.snapshot.metadata.name
         previous = NEVER_PUBLISHED if is_new else self.question.previous
         return Scenario(replace(self.question, request=request, previous=previous), after)
+
+    def _compile(self, snapshot: PolicySnapshot, annotations: Mapping[str, str]) -> PlacementRequest:
+        """With what the placement says beside them."""
+        before = self.question.request
+        request = compile_request(
+            snapshot,
+            placement_uid=before.uid,
+            scheduler_name=before.scheduler_name,
+            placement_annotations=annotations,
+        )
+        return replace(
+            request.add_problems(before.list_lasting_problems()), priority=before.priority, gates=before.gates
+        )
+
+    def _set_min_targets(self, edit: SetMinTargets, place: str) -> Scenario:
+        if self.question.request.placement_type != PICK_N:
+            message = "minTargets has an effect with PickN only"
+            raise InputError(message, field=f"{place}.value", value=edit.value)
+        if edit.value is not None and edit.value < 1:
+            raise InputError(f"{edit.value} is less than 1", field=f"{place}.value", value=edit.value)
+        said = {**write_annotations(self.question.request), MIN_TARGETS: str(edit.value)}
+        if edit.value is None:
+            del said[MIN_TARGETS]
+        return replace(self, question=replace(self.question, request=self._compile(self.snapshot, said)))
 
     def _set_request(self, edit: SetRequest, place: str) -> Scenario:
         for _, message in find_request_problems({edit.resource: "0" if edit.value is None else edit.value}):

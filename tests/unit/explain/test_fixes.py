@@ -107,6 +107,16 @@ def test_a_skew_is_widened_no_further_than_needed() -> None:
     ]
 
 
+def test_min_targets_is_lowered_no_further_than_to_what_fits() -> None:
+    scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(4).at_least(4))
+
+    shown = [fix for fix in found(scenario).fixes if fix.text.startswith("minTargets")]
+
+    assert [(fix.text, fix.effect.after, fix.effect.selected, fix.settles) for fix in shown] == [
+        ("minTargets 4 → 2", "PARTIAL", 2, True)
+    ]
+
+
 def test_names_that_no_cluster_has_are_dropped() -> None:
     scenario = a_scenario([a_cluster("a"), a_cluster("b").heard(3600)], a_policy().pick_fixed("a", "b", "typo"))
 

@@ -21,6 +21,7 @@ from fleet.explain.whatif.edits import (
     RemoveCluster,
     RemoveTaint,
     SetCount,
+    SetMinTargets,
     SetProperty,
     SetReady,
     Tolerate,
@@ -326,3 +327,35 @@ def test_a_spread_that_only_ranks_lets_every_cluster_in() -> None:
 
     assert len(targets(scenario)) == 1
     assert len(targets(scenario, RelaxSpread("region", when_unsatisfiable="ScheduleAnyway"))) == 3
+
+
+# --- the least number of clusters -------------------------------------------------------------------------------------
+
+
+def test_min_targets_is_set_kept_over_other_edits_and_taken_away() -> None:
+    scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(3))
+
+    assert targets(scenario, SetMinTargets(3)) == []
+    assert targets(scenario, SetMinTargets(3), Tolerate("gpu")) == []
+    assert targets(scenario, SetMinTargets(3), SetMinTargets(None)) == ["b", "a"]
+
+
+def test_more_min_targets_than_clusters_wanted_are_refused_until_one_of_them_is_changed() -> None:
+    scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(2)).apply([SetMinTargets(3)])
+
+    (problem,) = scenario.question.request.problems
+    assert str(problem).startswith("spec.policy.numberOfClusters: 2 is less than the 3 clusters of minTargets")
+    assert scenario.apply([SetCount(3)]).question.request.problems == ()
+    assert scenario.apply([SetMinTargets(2)]).question.request.problems == ()
+
+
+@pytest.mark.parametrize(
+    "policy, value, message",
+    [
+        (a_policy().pick_n(2), 0, "0 is less than 1"),
+        (a_policy(), 1, "minTargets has an effect with PickN only"),
+    ],
+)
+def test_min_targets_that_cannot_be_are_refused(policy: PolicyBuilder, value: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        a_scenario(clusters("a"), policy).apply([SetMinTargets(value)])
