@@ -74,7 +74,11 @@ def in_the_way(cluster: str) -> BindingBuilder:
         ),
         (ask(clusters("a"), a_policy(), in_the_way("a")), "a", "was not evaluated: the decision failed"),
         (ask(clusters("a", "b"), a_policy().pick_n(1)), "a", "fits, but others were chosen"),
-        (ask(clusters("a"), a_policy().pick_n(3).at_least(3)), "a", "fits, but too few clusters do: with fewer than minTargets none is taken"),
+        (
+            ask(clusters("a"), a_policy().pick_n(3).at_least(3)),
+            "a",
+            "fits, but too few clusters do: with fewer than minTargets none is taken",
+        ),
         (
             ask(clusters("a"), a_policy().pick_fixed("a"), a_binding("gone")),
             "gone",
