@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 from collections.abc import Generator, Iterator
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import structlog
+import typer.main
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 from tests.control_plane import tier
@@ -76,6 +79,16 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in ("FLEET_API", "FLEET_TOKEN_FILE", "KUBECONFIG"):
             patch.delenv(name, raising=False)
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_built_once() -> Iterator[None]:
+    """Typer takes every command apart anew for each call, which costs more than most commands that tests run here."""
+    build = functools.cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", build)
+        patch.setattr(typer.testing, "_get_command", build)
         yield
 
 
