@@ -101,23 +101,26 @@ class ConfigReload:
         return bool(self._effective.secret_names) and self._seen == self._content and self._read_secrets is not None
 
     async def _reload_file(self) -> None:
+        before = self._secrets
         try:
             loaded = self._load(self._effective.secrets)
             if loaded.secret_names:
                 loaded = self._load(await self._look_at_secrets(loaded))
             self._exchange(loaded)
         except Exception as error:
+            self._secrets = before  # those of the refused edit may be others
             self._report_refusal(error)
         self._report_secrets()
 
     async def _reload_secrets(self) -> None:
-        """Nothing is exchanged if what the file refers to is as before."""
+        """Nothing is exchanged if what the file refers to is as before. An edit that is refused is reported once."""
         try:
             loaded = self._load(await self._look_at_secrets(self._effective))
             if _keep_fixed(self._effective, loaded)[0].settings != self._effective.settings:
                 self._exchange(loaded)
         except Exception as error:
-            self._report_refusal(error)
+            if self._edit_problem != _REFUSED:
+                self._report_refusal(error)
         self._report_secrets()
 
     async def _look_at_secrets(self, effective: Effective) -> SecretValues:

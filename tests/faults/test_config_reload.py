@@ -404,3 +404,19 @@ async def test_a_secret_of_a_token_is_no_source_of_references(tmp_path: Path) ->
             await site.edit(text)
             assert (site.count("refused"), site.has_failed) == (1, True)
     assert any("${TOKEN} has no source" in line.get("problems", "") for line in logs)
+
+
+@virtual
+async def test_a_refused_edit_is_reported_once_while_secrets_are_read_again(tmp_path: Path, service: Service) -> None:
+    """And what is wrong with the Secrets of that edit is not said of those in effect."""
+    refused = OUTSIDE.replace("fromSecret: [outside]", "fromSecret: [lost]").replace("name: FeedLimit}]", "name: Nix}]")
+    with capture_logs() as logs:
+        async with edited(written(tmp_path, OUTSIDE), TOKEN=b"first", PATH=b"budget") as site:
+            await site.edit(refused)
+            assert site.count("refused") == 1
+            assert "Secret" not in site.health.list_notices()["configuration"]
+            await asyncio.sleep(3 * SECRETS_INTERVAL)
+            assert site.count("refused") == 1
+            await site.edit(OUTSIDE)
+            assert site.health.list_notices() == {"configuration": ""}
+    assert len([line for line in logs if line["log_level"] == "error"]) == 1
