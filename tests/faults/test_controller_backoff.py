@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,14 +13,18 @@ from typing import Final
 import pytest
 
 from fleet.clock import SECOND
+from fleet.kube.api import Method, Request
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.manager.manager import Manager
 from fleet.model.keys import SCHEDULER_NAME
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.queue.sub_queues import TIMEOUT
 from tests.e2e.world import ANYTHING, World, configured
+from tests.fake_hub import UNAVAILABLE, Fault, Faults, Refused
+from tests.faults.acting import running
 from tests.faults.hub_api import a_hub
-from tests.faults.virtual import VirtualClock, no_jitter, run_virtually
+from tests.faults.virtual import VirtualClock, no_jitter, run_virtually, virtual
 
 DOCUMENT: Final = """\
 apiVersion: scheduling.fleet.dev/v1
@@ -132,3 +136,62 @@ def test_Q_04_a_placement_without_events_is_tried_again_after_a_while(
     assert bool(records) == bool(expected)
     assert all(record.triggers == (TIMEOUT,) for record in records)
     assert all(limit < delay <= limit + 31 for delay in delays)
+
+
+def refuses_bindings(failing: list[str]) -> Faults:
+    """While there is anything in the list."""
+
+    def fault(request: Request) -> Fault:
+        is_new = request.method is Method.POST and request.path.endswith("bindings")
+        return Refused(UNAVAILABLE) if failing and is_new else None
+
+    return fault
+
+
+@virtual
+async def test_Q_03_errors_do_not_count_for_the_backoff_after_a_rejection(tmp_path: Path) -> None:
+    hub, failing = a_hub(), ["now"]
+    world = World(hub)
+    await world.join("ams")
+    text = DOCUMENT.replace("DefaultScheduler\n", "DefaultScheduler\n    backoffOnRejection: true\n")
+    fault = refuses_bindings(failing)
+    async with running(hub, tmp_path / "fleet.yaml", text, "queue.earlyPop=false", fault=fault) as site:
+        await world.place("web", {"placementType": "PickN", "numberOfClusters": 1})
+        while site.endings("web").count(AttemptResult.TRANSIENT) < 3:
+            await asyncio.sleep(0.001)
+        item = site.scheduler.queue.peek(PlacementKey.parse("web"))
+        assert (item.consecutive_errors_count >= 3, item.unschedulable_count) == (True, 0)
+        await world.taint("ams", {"key": "a", "value": "b", "effect": "NoSchedule"})
+        failing.clear()
+        while AttemptResult.SHORT not in site.endings("web"):
+            await asyncio.sleep(0.001)
+        item = site.scheduler.queue.peek(PlacementKey.parse("web"))
+        assert (item.consecutive_errors_count, item.unschedulable_count) == (0, 1)
+        await world.taint("ams")
+        await world.soon_on("web", "ams")
+    rejected, bound = site.of("web")[-2:]
+    assert (rejected.result, bound.result) == (AttemptResult.SHORT, AttemptResult.DECIDED)
+    assert 1 < (bound.started - rejected.started) / SECOND <= 2 + BETWEEN_EVENTS
+
+
+@virtual
+async def test_Q_16_a_placement_that_failed_is_not_taken_early(tmp_path: Path) -> None:
+    """Although nothing else is to be done, each attempt waits twice as long as the one before."""
+    hub, failing = a_hub(), ["always"]
+    world = World(hub)
+    await world.join("ams")
+    text = DOCUMENT.replace("DefaultScheduler\n", "DefaultScheduler\n    backoffOnRejection: true\n")
+    fault = refuses_bindings(failing)
+    async with running(hub, tmp_path / "fleet.yaml", text, "queue.earlyPop=true", fault=fault) as site:
+        await world.place("web", {"placementType": "PickN", "numberOfClusters": 1})
+        await asyncio.sleep(10)
+        failed = [each.started / SECOND for each in site.of("web") if each.result is AttemptResult.TRANSIENT]
+    delays = [after - before for before, after in pairwise(failed)]
+    waits = [delay - delays[0] for delay in delays[1:]]  # the first one is hardly more than the retries of an attempt
+    assert len(waits) > 5
+    assert all(1.8 < (after - before) / (before - earlier) < 2.2 for earlier, before, after in triples(waits))
+    assert waits[-1] > 1
+
+
+def triples(values: list[float]) -> Iterator[tuple[float, float, float]]:
+    return zip(values, values[1:], values[2:], strict=False)
