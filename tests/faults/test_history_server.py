@@ -16,6 +16,8 @@ from tests.postgres import Postgres, running_postgres
 
 WITHIN: Final = 30.0
 """Seconds until an outage is reported."""
+PROBE_TIMEOUT: Final = 5.0
+"""Seconds that the chart gives a probe of the API."""
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 
 
@@ -53,6 +55,9 @@ def test_a_server_that_stops_answering_costs_no_decision_and_loses_none(server: 
             await stage.place("before")
             await soon(lambda: stage.is_recorded("before"))
             with server.paused():
+                for probe in ("/livez", "/readyz"):
+                    async with asyncio.timeout(PROBE_TIMEOUT):
+                        assert (await stage.get(probe)).status_code == 200
                 await stage.place("web")
                 await stage.answers("web")
                 await soon(stage.is_told, within=WITHIN)
