@@ -223,10 +223,10 @@ class RoomLedger:
         self._before_report = (cluster, before)
 
     def _on_binding(self, old: Observed[Binding] | None, new: Observed[Binding] | None) -> None:
-        if old is not None and (new is None or new.view.spec.target_cluster != old.view.spec.target_cluster):
+        key = None if new is None else owner_key(new.view.metadata)
+        if old is not None and (new is None or not _is_same_place(old.view, new.view)):
             self._remove(old.view)
             old = None
-        key = None if new is None else owner_key(new.view.metadata)
         if new is None or key is None:
             return
         cluster, name = new.view.spec.target_cluster, key_of(new.view.metadata)
@@ -299,6 +299,10 @@ class RoomLedger:
             before = room.booked
             self._note_unreported(cluster, room, key_of(binding.view.metadata), key, binding)
             self._settle_freed(cluster, room, before, key)
+
+
+def _is_same_place(old: Binding, new: Binding) -> bool:
+    return old.spec.target_cluster == new.spec.target_cluster and owner_key(old.metadata) == owner_key(new.metadata)
 
 
 def _holds_room(binding: Binding) -> bool:

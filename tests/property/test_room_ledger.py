@@ -152,3 +152,18 @@ def test_X_13_bookings_equal_a_sum_over_everything(seed: int) -> None:
         expected = hub.sum_up()
         assert {cluster: booked for cluster, booked in hub.booked.items() if booked} == expected
         assert {name: dict(hub.ledger.find_booked(name)) for name in expected} == expected
+
+
+def test_a_binding_whose_label_is_taken_away_leaves_nothing_booked() -> None:
+    hub = Hub(0)
+    hub.requests["p"] = 2
+    view = Placement(Metadata(name="p", uid="p", annotations={REQUESTS: "cpu=2"}))
+    hub._see(hub.caches.kinds[0].placements.store, view)
+    document = {"spec": {"state": BOUND, "targetCluster": "a"}}
+    bound = Metadata(name="p-a", uid="1", labels={PARENT_PLACEMENT: "p"}, creation_timestamp=ago(1000.0))
+    hub._see_binding(bound, document)
+    assert hub.booked["a"] == {"cpu": 2000}
+    hub._see_binding(msgspec.structs.replace(bound, labels={}), document)
+    assert hub.booked["a"] == {}
+    hub._see_binding(bound, document)
+    assert hub.booked["a"] == {"cpu": 2000}
