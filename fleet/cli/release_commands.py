@@ -295,15 +295,13 @@ def supersede(
 def _read_time(text: str | None) -> dt.datetime | None:
     if text is None:
         return None
+    time = None
     try:
         time = dt.datetime.fromisoformat(text)
         is_usable = time.tzinfo is not None and bool(time.astimezone(dt.UTC))
-    except (
-        ValueError,
-        OverflowError,
-    ):  # the second: in UTC it is before the first day of the calendar, or after the last
+    except (ValueError, OverflowError):  # the second: UTC has no such day in its calendar
         is_usable = False
-    if not is_usable:
+    if time is None or not is_usable:
         raise typer.BadParameter(
             f"should be a time with its offset, such as 2021-11-01T09:30:00Z, not {text!r}", param_hint="--built-at"
         )
