@@ -19,6 +19,7 @@ from fleet.cli import (
     cluster_commands,
     config_commands,
     hub_commands,
+    operator_commands,
     release_commands,
     waiting_commands,
 )
@@ -537,6 +538,7 @@ hub_commands.add_to(app)
 cluster_commands.add_to(app)
 config_commands.add_to(app)
 release_commands.add_to(app)
+operator_commands.add_to(app)
 
 
 def run_as_plugin() -> None:

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Final
 
-from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP
+from fleet.model.keys import CLUSTER_GROUP, OPERATOR_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP
 from fleet.model.kinds.binding import ClusterResourceBinding, ResourceBinding
 from fleet.model.kinds.cluster import InternalMemberCluster, MemberCluster
 from fleet.model.kinds.clusterprofile import ClusterProfile
@@ -38,6 +38,7 @@ from fleet.model.kinds.scheduling import (
     PlacementApproval,
     PlacementOptions,
 )
+from fleet.model.kinds.secondary import SecondaryScheduler
 from fleet.model.kinds.snapshots import (
     ClusterResourceSnapshot,
     ClusterSchedulingPolicySnapshot,
@@ -100,7 +101,7 @@ class KindDefinition:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        if self.group == SCHEDULING_GROUP:
+        if self.group in (SCHEDULING_GROUP, OPERATOR_GROUP):
             return ("fleet",)
         family = {PLACEMENT_GROUP: "fleet-placement", CLUSTER_GROUP: "fleet-cluster"}.get(self.group)
         return ("fleet", family) if family else ()
@@ -195,6 +196,14 @@ _ANSWER_COLUMNS: Final = (
     PrinterColumn("Cluster", ".spec.cluster"),
     PrinterColumn("Decision", ".spec.decision"),
     PrinterColumn("By", ".spec.by.user"),
+    AGE,
+)
+_SECONDARY_COLUMNS: Final = (
+    PrinterColumn("State", ".spec.managementState"),
+    _condition_column("Available", "Available"),
+    _condition_column("Progressing", "Progressing"),
+    _condition_column("Degraded", "Degraded"),
+    PrinterColumn("Image", ".status.image.reference", wide=True),
     AGE,
 )
 
@@ -333,6 +342,14 @@ CATALOG: Final[tuple[KindDefinition, ...]] = (
         short_name="cpa",
         has_status=False,
         columns=_ANSWER_COLUMNS,
+    ),
+    _namespaced(
+        SecondaryScheduler,
+        "secondaryschedulers",
+        (V1,),
+        group=OPERATOR_GROUP,
+        storage=V1,
+        columns=_SECONDARY_COLUMNS,
     ),
 )
 

@@ -12,12 +12,12 @@ from fleet.errors import DocumentError
 from fleet.model.catalog import CATALOG, KindDefinition, find_kind
 from fleet.model.decoding import describe_document
 from fleet.model.fields import FieldProblem, check_fields, locate_field, path_text
-from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP
+from fleet.model.keys import CLUSTER_GROUP, OPERATOR_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP
 from fleet.model.kinds.meta import Document, Model
 from fleet.model.labels import is_subdomain
 from fleet.similarity import CLOSE, did_you_mean, nearest
 
-_OUR_GROUPS: Final = (PLACEMENT_GROUP, CLUSTER_GROUP, SCHEDULING_GROUP)
+_OUR_GROUPS: Final = (PLACEMENT_GROUP, CLUSTER_GROUP, SCHEDULING_GROUP, OPERATOR_GROUP)
 _OWN_NAMES: Final = (
     "MemberCluster",
     "ClusterResourcePlacement",

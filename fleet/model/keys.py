@@ -7,6 +7,7 @@ from typing import Final
 PLACEMENT_GROUP: Final = "placement.kubernetes-fleet.io"
 CLUSTER_GROUP: Final = "cluster.kubernetes-fleet.io"
 SCHEDULING_GROUP: Final = "scheduling.fleet.dev"
+OPERATOR_GROUP: Final = "operator.fleet.dev"
 STORAGE_VERSION: Final = "v1beta1"
 COMPANION_VERSION: Final = "v1alpha1"
 """Of the kinds in SCHEDULING_GROUP."""

@@ -9,13 +9,15 @@ from typing import Final, Self
 
 from fleet.errors import ConfigurationError
 from fleet.kube.resource import Resource
-from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP
+from fleet.model.keys import CLUSTER_GROUP, OPERATOR_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP
 from fleet.placement.selection.candidates import CandidateObject
 from fleet.settings import Settings
 
 ENVELOPES: Final = frozenset({"ClusterResourceEnvelope", "ResourceEnvelope"})
 
-_GROUPS: Final = frozenset({CLUSTER_GROUP, SCHEDULING_GROUP, "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
+_GROUPS: Final = frozenset(
+    {CLUSTER_GROUP, SCHEDULING_GROUP, OPERATOR_GROUP, "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"}
+)
 _KINDS: Final = frozenset(
     {
         ("", "Pod"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.model.catalog import CATALOG, KindDefinition, find_kind
-from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP
+from fleet.model.keys import CLUSTER_GROUP, OPERATOR_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP
 
 BOTH, ALL, BETA = ("v1", "v1beta1"), ("v1", "v1alpha1", "v1beta1"), ("v1beta1",)
 ALPHA_AND_BETA = ("v1alpha1", "v1beta1")
@@ -54,6 +54,7 @@ WIRE: dict[str, tuple[str, str, str, tuple[str, ...], bool]] = {
     "ClusterPlacementOptions": ("clusterplacementoptions", "Cluster", "cpo", ("v1alpha1",), True),
     "PlacementApproval": ("placementapprovals", "Namespaced", "pa", ("v1alpha1",), False),
     "ClusterPlacementApproval": ("clusterplacementapprovals", "Cluster", "cpa", ("v1alpha1",), False),
+    "SecondaryScheduler": ("secondaryschedulers", "Namespaced", "", ("v1",), True),
 }
 
 resources = pytest.mark.parametrize("resource", CATALOG, ids=lambda resource: resource.kind)
@@ -73,7 +74,8 @@ def test_every_kind_is_in_the_catalogue_once() -> None:
 def test_the_storage_version_is_served_and_is_v1beta1_but_for_newer_kinds(resource: KindDefinition) -> None:
     assert resource.storage in resource.versions
     is_newer = resource.group not in (CLUSTER_GROUP, PLACEMENT_GROUP)
-    assert resource.storage == ("v1alpha1" if is_newer else "v1beta1")
+    newer = "v1" if resource.group == OPERATOR_GROUP else "v1alpha1"
+    assert resource.storage == (newer if is_newer else "v1beta1")
 
 
 @resources
@@ -82,6 +84,7 @@ def test_a_kind_belongs_to_the_categories_of_its_group(resource: KindDefinition)
         CLUSTER_GROUP: ("fleet", "fleet-cluster"),
         PLACEMENT_GROUP: ("fleet", "fleet-placement"),
         SCHEDULING_GROUP: ("fleet",),
+        OPERATOR_GROUP: ("fleet",),
     }
     assert resource.categories == categories.get(resource.group, ())
 
@@ -142,6 +145,7 @@ COLUMNS = {
     "ClusterPlacementOptions": "Scheduler Priority Gated Waiting Age",
     "PlacementApproval": "Placement Cluster Decision By Age",
     "ClusterPlacementApproval": "Placement Cluster Decision By Age",
+    "SecondaryScheduler": "State Available Progressing Degraded Image+ Age",
 }
 
 

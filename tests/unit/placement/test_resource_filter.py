@@ -36,6 +36,7 @@ def placeable(one: CandidateObject, *services: str) -> bool:
         ("coordination.k8s.io/v1", "Lease"),
         ("scheduling.fleet.dev/v1alpha1", "PlacementOptions"),
         ("scheduling.fleet.dev/v1alpha1", "PlacementApproval"),
+        ("operator.fleet.dev/v1", "SecondaryScheduler"),
         ("metrics.k8s.io/v1beta1", "PodMetrics"),
         ("v1", "Pod"),
         ("v1", "Node"),

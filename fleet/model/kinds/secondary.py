@@ -1,0 +1,71 @@
+"""A scheduler beside the first one, which the operator runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fleet.model.kinds.markers import Int32, Int64
+from fleet.model.kinds.meta import Conditions, Document, Model
+
+ImageKind = Literal["release", "ondemand", "branchfix", "prerelease", "snapshot", "staging", "local"]
+
+
+class ImagePolicy(Model):
+    """Images that may run."""
+
+    allowed_kinds: Annotated[
+        tuple[ImageKind, ...],
+        Field(max_length=7, description="Kinds of release tags, as `fleet release parse` names them."),
+    ] = ("release", "ondemand", "branchfix")
+
+
+class SecondarySchedulerSpec(Model):
+    """The scheduler as it should run."""
+
+    management_state: Annotated[
+        Literal["Managed", "Unmanaged", "Removed"],
+        Field(
+            description="Managed: the objects of the scheduler are kept as they should be. Unmanaged: they are only "
+            "observed. Removed: they are deleted."
+        ),
+    ] = "Managed"
+    scheduler_config: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=253,
+            description="Name of a ConfigMap of the same namespace with a configuration document under config.yaml.",
+        ),
+    ]
+    scheduler_image: Annotated[
+        str, Field(min_length=1, max_length=512, description="Image of Fleet, with a release tag.")
+    ]
+    image_policy: Annotated[ImagePolicy, Field(description="Images that may run.")] = ImagePolicy()
+
+
+class SecondaryImage(Model):
+    """The image in use."""
+
+    reference: Annotated[str, Field(description="Its name.")] = ""
+    kind: Annotated[str, Field(description="Kind of its release tag.")] = ""
+
+
+class SecondarySchedulerStatus(Model):
+    """The scheduler as it runs, written by the operator only."""
+
+    observed_generation: Annotated[Int64, Field(description="The generation that this is about.")] = 0
+    conditions: Annotated[
+        Conditions, Field(description="ConfigValid, Available, Progressing, Degraded and Upgradeable.")
+    ] = ()
+    ready_replicas: Annotated[Int32, Field(description="Pods that are ready.")] = 0
+    image: Annotated[SecondaryImage, Field(description="The image in use.")] = SecondaryImage()
+    config_hash: Annotated[str, Field(description="Digest of the configuration document in use.")] = ""
+
+
+class SecondaryScheduler(Document):
+    """A scheduler with a configuration and an image of its own, for the placements that name its profiles."""
+
+    spec: Annotated[SecondarySchedulerSpec, Field(description="As it should run.")]
+    status: Annotated[SecondarySchedulerStatus, Field(description="As it runs.")] = SecondarySchedulerStatus()

@@ -1,0 +1,73 @@
+"""Review of a configuration document, as the scheduler itself would read it. Nothing is started."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from fleet.errors import ConfigurationError
+from fleet.scheduler.configured_profiles import build_profiles
+from fleet.settings import load_settings
+from fleet.settings.document.model import DEFAULT_NAME
+
+KEY: Final = "config.yaml"
+"""Of the ConfigMap, and the name of the file."""
+VALID: Final = "Valid"
+MISSING: Final = "Missing"
+PARSE_ERROR: Final = "ParseError"
+UNKNOWN_PLUGIN: Final = "UnknownPlugin"
+BUILD_ERROR: Final = "BuildError"
+
+_LEASE_TERMS: Final = {"leaseDuration": "137s", "renewDeadline": "107s", "retryPeriod": "26s"}
+"""Of documents that set none of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigReview:
+    """`document` is empty unless it is valid."""
+
+    reason: str
+    message: str = ""
+    document: str = ""
+    lease_terms: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_valid(self) -> bool:
+        return self.reason == VALID
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.document.encode()).hexdigest()
+
+
+def review_config(document: str) -> ConfigReview:
+    with TemporaryDirectory() as folder:
+        file = Path(folder, KEY)
+        file.write_text(document, encoding="utf-8")
+        review = _review_file(file, document)
+        if review.is_valid:
+            return review
+        return ConfigReview(review.reason, review.message.replace(f"{folder}/", ""))
+
+
+def _review_file(file: Path, document: str) -> ConfigReview:
+    try:
+        effective = load_settings(file, {}, ())
+    except ConfigurationError as error:
+        return ConfigReview(PARSE_ERROR, str(error))
+    names = [profile.scheduler_name for profile in effective.settings.profiles]
+    if not names or DEFAULT_NAME in names:
+        return ConfigReview(
+            BUILD_ERROR,
+            f"profiles: placements of {DEFAULT_NAME} belong to the first scheduler; give each profile a schedulerName "
+            "of its own",
+        )
+    try:
+        build_profiles(effective.settings)
+    except ConfigurationError as error:
+        return ConfigReview(UNKNOWN_PLUGIN if "no plugin named" in str(error) else BUILD_ERROR, str(error))
+    is_default = all(effective.origins[f"leaderElection.{name}"] == "default" for name in _LEASE_TERMS)
+    return ConfigReview(VALID, document=document, lease_terms=tuple(_LEASE_TERMS.items()) if is_default else ())

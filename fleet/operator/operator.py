@@ -1,0 +1,218 @@
+"""The operator: informers, a work queue and a worker that brings about the plan for each SecondaryScheduler."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import structlog
+
+from fleet.clock import Clock
+from fleet.errors import ApiError, LeadershipLost, NotLeading, QueueClosed
+from fleet.kube.api import Api, WriteGate
+from fleet.kube.backoff import JITTER, Jitter
+from fleet.kube.cache.reflector import ListFilter
+from fleet.kube.cache.store import build_codec
+from fleet.kube.events import WARNING, EventRecorder, ObjectReference
+from fleet.kube.informer import Informer, InformerConfig
+from fleet.kube.leader_election import FencedApi, LeaderElector, Leadership, unique_identity
+from fleet.kube.lease import LEASES
+from fleet.kube.resource import STATUS, Resource, join_key
+from fleet.kube.workqueue import WorkQueue
+from fleet.model.views import Metadata, Observed, View
+from fleet.operator.configuration import KEY, MISSING, ConfigReview, review_config
+from fleet.operator.operands import CONFIG_MAPS, MANAGED, NAME, SECONDARY_SCHEDULERS, Json, get_operand_name
+from fleet.operator.plan import Observation, Plan, build_condition, build_plan, find_document
+
+COMPONENT: Final = "fleet-operator"
+RESYNC: Final = 600.0
+"""Seconds."""
+_STOPPING: Final = (NotLeading, LeadershipLost)
+_NEVER_COPIED: Final = ConfigReview(MISSING)
+
+log = structlog.get_logger(__name__)
+
+
+class NamedObject(View, frozen=True):
+    metadata: Metadata = Metadata()
+
+
+_CODEC: Final = build_codec(NamedObject)
+_Objects = Informer[Observed[NamedObject]]
+
+
+class Operator:
+    """One candidate for the lease of the operators of a namespace."""
+
+    def __init__(
+        self, api: Api, namespace: str, *, clock: Clock, jitter: Jitter = JITTER, identity: str | None = None
+    ) -> None:
+        self._api, self._clock, self._namespace = api, clock, namespace
+        self._gate = WriteGate(api, clock=clock)
+        self._queue: WorkQueue[str] = WorkQueue(clock=clock)
+        self._stopping = asyncio.Event()
+        self._events = EventRecorder(self._gate, clock=clock, component=COMPONENT)
+        access = InformerConfig(reads=api, writes=self._gate, clock=clock, jitter=jitter)
+        within = ListFilter(namespace=namespace)
+        self._informers: dict[Resource, _Objects] = {
+            resource: Informer(access, resource, _CODEC, selection=within)
+            for resource in (SECONDARY_SCHEDULERS, LEASES, *MANAGED)
+        }
+        self._election = LeaderElector(
+            api,
+            join_key(namespace, COMPONENT),
+            identity=identity or unique_identity(),
+            clock=clock,
+            jitter=jitter,
+            on_problem=lambda error: log.warning("the lease could not be read or written", error=str(error)),
+            may_release=lambda: not self._gate.list_unsettled(),
+        )
+
+    async def run(self) -> None:
+        """Until `stop` is called, or the lease is lost (LeadershipLost)."""
+        stop = asyncio.create_task(self._stopping.wait())
+        async with asyncio.TaskGroup() as group:
+            background = [group.create_task(item.reflector.run()) for item in self._informers.values()]
+            background.append(group.create_task(self._events.run()))
+            leading = group.create_task(self._election.lead(self._work))
+            await asyncio.wait((stop, leading), return_when=asyncio.FIRST_COMPLETED)
+            for task in (stop, leading, *background):
+                task.cancel()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def list_unsynced(self) -> list[str]:
+        return [resource.kind for resource, item in self._informers.items() if not item.reflector.is_synced]
+
+    async def _work(self, leadership: Leadership) -> None:
+        for informer in self._informers.values():
+            await informer.reflector.refresh()
+        self._gate.open(FencedApi(self._api, leadership))
+        for resource, informer in self._informers.items():
+            informer.store.subscribe(partial(self._handle_change, resource))
+        log.info("leader: operator started", namespace=self._namespace)
+        try:
+            with suppress(QueueClosed):
+                while True:
+                    key = await self._queue.get()
+                    try:
+                        await self._reconcile(key)
+                    finally:
+                        self._queue.finish(key)
+        finally:
+            self._queue.close()
+            self._gate.close()
+
+    # --- event handlers -----------------------------------------------------------------------------------------------
+
+    def _handle_change(
+        self, resource: Resource, old: Observed[NamedObject] | None, new: Observed[NamedObject] | None
+    ) -> None:
+        changed = new or old
+        assert changed is not None
+        name = changed.view.metadata.name
+        if resource is SECONDARY_SCHEDULERS:
+            self._queue.add(join_key(self._namespace, name))
+            return
+        if resource is LEASES and (name != NAME or _get_holder(old) == _get_holder(new)):
+            return
+        for key in self._informers[SECONDARY_SCHEDULERS].store:
+            if resource is LEASES or name in self._list_names(resource, key):
+                self._queue.add(key)
+
+    def _list_names(self, resource: Resource, key: str) -> tuple[str, ...]:
+        """Names of the objects of a kind that a SecondaryScheduler depends on."""
+        own = get_operand_name(resource)
+        owner = self._find(SECONDARY_SCHEDULERS, key)
+        return (own, owner["spec"]["schedulerConfig"]) if owner and resource is CONFIG_MAPS else (own,)
+
+    # --- reconciling --------------------------------------------------------------------------------------------------
+
+    async def _reconcile(self, key: str) -> None:
+        try:
+            await self._reconcile_once(key)
+        except _STOPPING:
+            raise
+        except Exception as error:
+            wait = self._queue.retry(key)
+            if isinstance(error, ApiError):
+                log.warning("reconcile failed", resource=key, error=str(error), retry_in=wait)
+            else:
+                log.error("reconcile failed", resource=key, exc_info=error, retry_in=wait)
+            if self._queue.count_failures(key) > 1:
+                with suppress(ApiError):
+                    await self._report_failure(key, error)
+        else:
+            self._queue.forget(key)
+            if self._find(SECONDARY_SCHEDULERS, key) is not None:
+                self._queue.add_after(key, RESYNC)
+
+    async def _reconcile_once(self, key: str) -> None:
+        owner = self._find(SECONDARY_SCHEDULERS, key)
+        if owner is None or owner["metadata"].get("deletionTimestamp"):
+            return
+        plan = build_plan(owner, self._review(owner["spec"]["schedulerConfig"]), self._observe())
+        await self._apply(owner, plan)
+        await self._write_status(key, owner, plan.status)
+
+    def _review(self, name: str) -> ConfigReview:
+        document = find_document(self._find(CONFIG_MAPS, join_key(self._namespace, name)), name)
+        return document if isinstance(document, ConfigReview) else review_config(document)
+
+    def _observe(self) -> Observation:
+        keys = {resource: join_key(self._namespace, get_operand_name(resource)) for resource in MANAGED}
+        objects = {item: document for item, key in keys.items() if (document := self._find(item, key)) is not None}
+        copied = (objects.get(CONFIG_MAPS, {}).get("data") or {}).get(KEY)
+        lease = self._informers[LEASES].store.get(join_key(self._namespace, NAME))
+        return Observation(
+            objects=objects,
+            copied=_NEVER_COPIED if copied is None else review_config(copied),
+            holder=_get_holder(lease),
+            now=self._clock.now(),
+        )
+
+    async def _apply(self, owner: Json, plan: Plan) -> None:
+        for resource, document in plan.writes.items():
+            key, informer = join_key(self._namespace, document["metadata"]["name"]), self._informers[resource]
+            if key not in informer.store:
+                await informer.objects.create(document)
+                continue
+            # No server-side apply: it would keep the items that a hand edit added to a list.
+            await informer.objects.merge_patch(key, document)
+            if resource in plan.reverted:
+                text = f"reverted a change of {resource.kind} {document['metadata']['name']}"
+                self._events.emit(_refer_to(owner), WARNING, "Reverted", text)
+        for resource in plan.deletions:
+            key = join_key(self._namespace, get_operand_name(resource))
+            await self._informers[resource].objects.delete(key)
+
+    async def _write_status(self, key: str, owner: Json, status: Json) -> None:
+        if owner.get("status") != status:
+            await self._informers[SECONDARY_SCHEDULERS].objects.merge_patch(key, {"status": status}, subresource=STATUS)
+
+    async def _report_failure(self, key: str, error: Exception) -> None:
+        owner = self._find(SECONDARY_SCHEDULERS, key)
+        if owner is None:
+            return
+        degraded = build_condition(owner, self._clock.now(), "Degraded", "True", "ReconcileFailed", str(error))
+        others = [item for item in owner.get("status", {}).get("conditions") or () if item["type"] != "Degraded"]
+        await self._write_status(key, owner, {**owner.get("status", {}), "conditions": [*others, degraded]})
+
+    def _find(self, resource: Resource, key: str) -> Json | None:
+        stored = self._informers[resource].store.get(key)
+        return None if stored is None else stored.document()
+
+
+def _get_holder(lease: Observed[NamedObject] | None) -> str:
+    return "" if lease is None else str(lease.document().get("spec", {}).get("holderIdentity") or "")
+
+
+def _refer_to(owner: Json) -> ObjectReference:
+    metadata = owner["metadata"]
+    resource = SECONDARY_SCHEDULERS
+    return ObjectReference(
+        resource.api_version, resource.kind, metadata["namespace"], metadata["name"], metadata["uid"]
+    )

@@ -1,0 +1,256 @@
+"""Plan of a reconcile: from a SecondaryScheduler and the observed objects to writes, deletions and status. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from fleet.errors import InputError
+from fleet.kube.resource import Resource
+from fleet.model.kinds.secondary import ImagePolicy
+from fleet.operator.configuration import KEY, MISSING, ConfigReview
+from fleet.operator.operands import (
+    APPLIED,
+    CONFIG_HASH,
+    DEPLOYMENTS,
+    MANAGED,
+    NAME,
+    Json,
+    build_operands,
+    get_operand_name,
+)
+from fleet.release.references import DIGEST, parse_reference
+from fleet.release.tags import parse_tag
+
+RESOURCE_NAME: Final = "cluster"
+"""The only name that a SecondaryScheduler may have."""
+AS_EXPECTED: Final = "AsExpected"
+PROGRESS_DEADLINE: Final = 600.0
+"""Seconds."""
+_ALLOWED_KINDS: Final = ImagePolicy().allowed_kinds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    objects: Mapping[Resource, Json]
+    """The operands that exist."""
+    copied: ConfigReview
+    """Of the copy in use."""
+    holder: str
+    """Of the scheduler's lease."""
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    status: Json
+    writes: dict[Resource, Json] = field(default_factory=dict)
+    deletions: tuple[Resource, ...] = ()
+    reverted: tuple[Resource, ...] = ()
+    """Of `writes`, the objects that were changed by hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    reason: str
+    message: str
+
+
+def build_plan(owner: Json, config: ConfigReview, seen: Observation) -> Plan:
+    """`owner` is the resource as the hub has it, with the defaults of its fields."""
+    spec = owner["spec"]
+    state, owned = spec["managementState"], {key: item for key, item in seen.objects.items() if _owns(owner, item)}
+    if owner["metadata"]["name"] != RESOURCE_NAME:
+        wrong = _Finding("UnexpectedName", f"metadata.name: name it {RESOURCE_NAME!r}; other names are ignored")
+        return Plan(status=_build_status(owner, config, seen, {}, {}, wrong))
+    if state == "Removed":
+        return Plan(
+            status=_build_status(owner, config, seen, {}, {}, None),
+            deletions=tuple(resource for resource in reversed(MANAGED) if resource in owned),
+        )
+    image_problem = check_image(spec["schedulerImage"], spec.get("imagePolicy", {}).get("allowedKinds", _ALLOWED_KINDS))
+    finding = _find_problem(config, image_problem, seen.objects.keys() - owned.keys())
+    desired = _build_desired(owner, config, seen.copied, owned, uses_image=image_problem is None)
+    if finding is not None and finding.reason == "NameTaken":
+        desired = {}
+    writes = {key: item for key, item in desired.items() if not is_contained(item, owned.get(key))}
+    reverted = tuple(key for key, item in writes.items() if key in owned and _applied(item) == _applied(owned[key]))
+    status = _build_status(owner, config, seen, owned, writes, finding)
+    return Plan(status=status) if state == "Unmanaged" else Plan(status=status, writes=writes, reverted=reverted)
+
+
+def check_image(image: str, allowed: Sequence[str]) -> str | None:
+    """The reason to refuse an image."""
+    try:
+        version = parse_reference(image).version
+        if DIGEST.fullmatch(version):
+            return f"spec.schedulerImage: {image} has no release tag; name the image by its tag"
+        kind = parse_tag(version).kind.value
+    except InputError as error:
+        return f"spec.schedulerImage: {error}"
+    if kind in allowed:
+        return None
+    return (
+        f"spec.schedulerImage: {image} is a {kind} image; spec.imagePolicy.allowedKinds has only "
+        f"{', '.join(allowed) or 'nothing'}"
+    )
+
+
+def is_contained(desired: Any, observed: Any) -> bool:
+    """Whether the observed value has everything desired. It may have fields that the API server or others set."""
+    if isinstance(desired, dict):
+        return isinstance(observed, dict) and all(is_contained(desired[key], observed.get(key)) for key in desired)
+    if isinstance(desired, list):
+        return (
+            isinstance(observed, list) and len(desired) == len(observed) and all(map(is_contained, desired, observed))
+        )
+    return bool(desired == observed)
+
+
+def _owns(owner: Json, document: Json) -> bool:
+    references = document["metadata"].get("ownerReferences") or ()
+    return any(reference.get("uid") == owner["metadata"]["uid"] for reference in references)
+
+
+def _applied(document: Json) -> str | None:
+    digest: str | None = (document["metadata"].get("annotations") or {}).get(APPLIED)
+    return digest
+
+
+def _find_problem(config: ConfigReview, image: str | None, foreign: set[Resource]) -> _Finding | None:
+    if foreign:
+        names = ", ".join(f"{item.kind} {get_operand_name(item)}" for item in MANAGED if item in foreign)
+        return _Finding("NameTaken", f"{names} exists and belongs to no secondary scheduler: delete or rename it")
+    if not config.is_valid:
+        return _Finding("InvalidConfiguration", config.message)
+    return None if image is None else _Finding("ImageRefused", image)
+
+
+def _build_desired(
+    owner: Json, config: ConfigReview, copied: ConfigReview, owned: Mapping[Resource, Json], *, uses_image: bool
+) -> dict[Resource, Json]:
+    """With the last good document and image where the new ones cannot be used; nothing if there are none."""
+    used = config if config.is_valid else copied
+    image = owner["spec"]["schedulerImage"] if uses_image else _get_image(owned)
+    return build_operands(owner, used, image) if used.is_valid and image else {}
+
+
+def _get_image(objects: Mapping[Resource, Json]) -> str:
+    containers = _get_pod(objects).get("spec", {}).get("containers") or [{}]
+    return str(containers[0].get("image", ""))
+
+
+def _get_pod(objects: Mapping[Resource, Json]) -> Json:
+    template: Json = objects.get(DEPLOYMENTS, {}).get("spec", {}).get("template", {})
+    return template
+
+
+# --- status -----------------------------------------------------------------------------------------------------------
+
+
+def _build_status(
+    owner: Json,
+    config: ConfigReview,
+    seen: Observation,
+    owned: Mapping[Resource, Json],
+    writes: Mapping[Resource, Json],
+    finding: _Finding | None,
+) -> Json:
+    is_unmanaged = owner["spec"]["managementState"] == "Unmanaged"
+    ready = int(owned.get(DEPLOYMENTS, {}).get("status", {}).get("readyReplicas", 0))
+    rolling = None if is_unmanaged and DEPLOYMENTS not in owned else _find_rollout(owned, writes)
+    if finding is None and rolling and _is_overdue(owner, seen.now):
+        finding = _Finding("ProgressDeadline", f"not rolled out after 10 min: {rolling}")
+    unmanaged = "spec.managementState is Unmanaged"
+    conditions = [
+        ("ConfigValid", config.is_valid, config.reason, config.message or "the document is valid"),
+        ("Available", *_judge_availability(owner, ready, seen.holder)),
+        ("Progressing", bool(rolling), "RollingOut" if rolling else AS_EXPECTED, rolling or "all is rolled out"),
+        (
+            "Degraded",
+            finding is not None,
+            finding.reason if finding else AS_EXPECTED,
+            finding.message if finding else "the last reconcile found no problem",
+        ),
+        ("Upgradeable", not is_unmanaged, *(("Unmanaged", unmanaged) if is_unmanaged else (AS_EXPECTED, "no blocker"))),
+    ]
+    image = _get_image(owned)
+    return {
+        "observedGeneration": owner["metadata"]["generation"],
+        "conditions": [
+            build_condition(owner, seen.now, type, str(holds), reason, message)
+            for type, holds, reason, message in conditions
+        ],
+        "readyReplicas": ready,
+        "image": {"reference": image, "kind": _get_kind(image)},
+        "configHash": (_get_pod(owned).get("metadata", {}).get("annotations") or {}).get(CONFIG_HASH, ""),
+    }
+
+
+def build_condition(owner: Json, now: datetime, type: str, status: str, reason: str, message: str) -> Json:
+    before = find_condition(owner, type)
+    since = before["lastTransitionTime"] if before.get("status") == status else f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    return {
+        "type": type,
+        "status": status,
+        "observedGeneration": owner["metadata"]["generation"],
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def find_condition(owner: Json, type: str) -> Json:
+    conditions = owner.get("status", {}).get("conditions") or ()
+    return next((condition for condition in conditions if condition["type"] == type), {})
+
+
+def _judge_availability(owner: Json, ready: int, holder: str) -> tuple[bool, str, str]:
+    if owner["spec"]["managementState"] == "Removed":
+        return False, "Removed", "spec.managementState is Removed"
+    if not ready:
+        return False, "NoReadyReplica", f"no pod of Deployment {NAME} is ready"
+    if not holder:
+        return False, "NoLeader", f"no pod holds Lease {NAME}"
+    return True, AS_EXPECTED, f"{holder} leads"
+
+
+def _find_rollout(owned: Mapping[Resource, Json], writes: Mapping[Resource, Json]) -> str:
+    """What is still to happen."""
+    if writes:
+        return f"{', '.join(resource.kind for resource in writes)} differs from what is wanted"
+    deployment = owned.get(DEPLOYMENTS)
+    if deployment is None:
+        return ""
+    status = deployment.get("status", {})
+    if status.get("observedGeneration", 0) < deployment["metadata"].get("generation", 0):
+        return f"Deployment {NAME} was not yet observed by its controller"
+    current, ready = status.get("updatedReplicas", 0), status.get("readyReplicas", 0)
+    wanted = deployment["spec"].get("replicas", 1)
+    return "" if min(current, ready) >= wanted else f"{min(current, ready)} of {wanted} new pods are ready"
+
+
+def _is_overdue(owner: Json, now: datetime) -> bool:
+    before = find_condition(owner, "Progressing")
+    if before.get("status") != "True":
+        return False
+    return (now - datetime.fromisoformat(before["lastTransitionTime"])).total_seconds() >= PROGRESS_DEADLINE
+
+
+def _get_kind(image: str) -> str:
+    try:
+        return parse_tag(parse_reference(image).version).kind.value
+    except InputError:
+        return ""
+
+
+def find_document(config_map: Json | None, name: str) -> str | ConfigReview:
+    """The document in a ConfigMap, or why there is none."""
+    if config_map is None:
+        return ConfigReview(MISSING, f"spec.schedulerConfig: there is no ConfigMap {name}")
+    document = (config_map.get("data") or {}).get(KEY)
+    if document is None:
+        return ConfigReview(MISSING, f"spec.schedulerConfig: ConfigMap {name} has no key {KEY}")
+    return str(document)

@@ -1,0 +1,61 @@
+"""The operator process: connection, logs, probes, signals and exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from fleet.clock import SystemClock
+from fleet.errors import LeadershipLost, NotLeading, find_first_error
+from fleet.eventloop import loop_factory
+from fleet.manager.health import HealthChecks, HealthServer
+from fleet.manager.hub_connection import connect
+from fleet.manager.logs import configure
+from fleet.operator.operator import Operator
+from fleet.settings import Settings
+
+STOPPED: Final = 0
+FAILED: Final = 1
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorOptions:
+    settings: Settings
+    namespace: str
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+
+def run_operator(options: OperatorOptions) -> int:
+    """Exit code 0 after a signal; 1 if the lease is lost."""
+    configure(options.settings.logging.level, options.settings.logging.format)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        try:
+            runner.run(_serve(options))
+        except* (LeadershipLost, NotLeading) as lost:
+            log.error("lost the lease: exiting, to be restarted", error=str(find_first_error(lost)))
+            return FAILED
+    return STOPPED
+
+
+async def _serve(options: OperatorOptions) -> None:
+    clock, settings = SystemClock(), options.settings
+    async with await connect(settings, kubeconfig=options.kubeconfig, context=options.context, clock=clock) as hub:
+        operator = Operator(hub, options.namespace, clock=clock)
+        health = HealthChecks(clock)
+        health.add_readiness_check("caches", operator.list_unsynced)
+        addresses = {"health_address": settings.health.address, "metrics_address": settings.metrics.address}
+        async with HealthServer(health, CollectorRegistry(), **addresses):
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, operator.stop)
+            log.info("started", server=hub.server, namespace=options.namespace)
+            await operator.run()
+    log.info("stopped")

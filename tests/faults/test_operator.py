@@ -1,0 +1,407 @@
+"""The operator of secondary schedulers, on the embedded hub and under virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from fleet.errors import Invalid
+from fleet.kube.api import Request
+from fleet.kube.resource import STATUS, Resource
+from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.manager.manager import SCHEDULER, Manager
+from fleet.operator.operands import (
+    CONFIG_COPY,
+    CONFIG_HASH,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    MANAGED,
+    NAME,
+    SECONDARY_SCHEDULERS,
+    SERVICES,
+    get_operand_name,
+)
+from fleet.operator.operator import Operator
+from tests.e2e.world import EVENTS, NAMESPACES, World, configured
+from tests.fake_hub import Fault, Faults, FaultyApi, fair
+from tests.faults.configured import HEAD
+from tests.faults.hub_api import HubApi, a_hub
+from tests.faults.scripted import Refuse
+from tests.faults.virtual import VirtualClock, no_jitter, virtual
+
+PLACE: Final = "second"
+OWNER: Final = f"{PLACE}/cluster"
+SCHEDULER_KEY: Final = f"{PLACE}/{NAME}"
+COPY: Final = f"{PLACE}/{CONFIG_COPY}"
+USERS: Final = f"{PLACE}/load-aware"
+GOOD: Final = HEAD + "profiles:\n- schedulerName: packed\n"
+OTHER: Final = HEAD + "profiles:\n- schedulerName: packed\n  percentageOfClustersToScore: 50\n"
+BROKEN: Final = (
+    HEAD + "profiles:\n- schedulerName: packed\n  plugins:\n    filter:\n      enabled: [{name: Nonesuch}]\n"
+)
+IMAGE: Final = "registry.example/fleet/scheduler:v0.22.6"
+SETTLED: Final = 5.0
+"""Seconds."""
+
+
+@dataclass
+class Scene:
+    hub: HubApi
+    world: World
+    clock: VirtualClock
+
+    async def configure(self, document: str) -> None:
+        metadata = {"name": "load-aware", "namespace": PLACE}
+        await self.world.create(CONFIG_MAPS, {"metadata": metadata, "data": {"config.yaml": document}})
+        await asyncio.sleep(SETTLED)
+
+    async def edit_config(self, document: str) -> None:
+        await self.edit(CONFIG_MAPS, USERS, {"data": {"config.yaml": document}})
+
+    async def declare(self, name: str = "cluster", **spec: Any) -> None:
+        metadata = {"name": name, "namespace": PLACE}
+        given = {"schedulerConfig": "load-aware", "schedulerImage": IMAGE, **spec}
+        await self.world.create(SECONDARY_SCHEDULERS, {"metadata": metadata, "spec": given})
+        await asyncio.sleep(SETTLED)
+
+    async def edit(self, resource: Resource, key: str, patch: dict[str, Any]) -> None:
+        await self.world.patch(resource, key, patch)
+        await asyncio.sleep(SETTLED)
+
+    async def set_state(self, state: str) -> None:
+        await self.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"managementState": state}})
+
+    async def roll_out(self) -> None:
+        """As the controller of Deployments would."""
+        generation = (await self.world.get(DEPLOYMENTS, SCHEDULER_KEY))["metadata"]["generation"]
+        status = {"observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}
+        await self.world.patch(DEPLOYMENTS, SCHEDULER_KEY, {"status": status}, subresource=STATUS)
+        await asyncio.sleep(SETTLED)
+
+    async def status(self, name: str = "cluster") -> dict[str, Any]:
+        status: dict[str, Any] = (await self.world.get(SECONDARY_SCHEDULERS, f"{PLACE}/{name}")).get("status", {})
+        return status
+
+    async def condition(self, type: str, name: str = "cluster") -> tuple[str, str, str]:
+        conditions = {item["type"]: item for item in (await self.status(name))["conditions"]}
+        return conditions[type]["status"], conditions[type]["reason"], conditions[type]["message"]
+
+    async def list_operands(self) -> list[str]:
+        keys = {resource: f"{PLACE}/{get_operand_name(resource)}" for resource in MANAGED}
+        return [item.kind for item, key in keys.items() if await self.world.find(item, key) is not None]
+
+    async def read_deployed(self) -> tuple[str, str, list[str]]:
+        """Image, digest of the document, and arguments."""
+        template = (await self.world.get(DEPLOYMENTS, SCHEDULER_KEY))["spec"]["template"]
+        container = template["spec"]["containers"][0]
+        return container["image"], template["metadata"]["annotations"][CONFIG_HASH], container["args"]
+
+    async def list_reverted(self) -> list[tuple[str, int]]:
+        events = await self.world.all(EVENTS)
+        return [(item["message"], item["count"]) for item in events if item["reason"] == "Reverted"]
+
+    def count_writes(self) -> int:
+        return sum(request.is_write and "leases" not in request.path for request in self.hub.requests)
+
+
+@asynccontextmanager
+async def a_scene(fault: Faults = fair) -> AsyncIterator[Scene]:
+    clock = VirtualClock()
+    hub = a_hub(clock=lambda: clock.now().timestamp())
+    world = World(hub)
+    await world.create(NAMESPACES, {"metadata": {"name": PLACE}})
+    operator = Operator(FaultyApi(hub, fault), PLACE, clock=clock, jitter=no_jitter)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(operator.run(), name="operator")
+        yield Scene(hub, world, clock)
+        operator.stop()
+
+
+@asynccontextmanager
+async def a_controller(manager: Manager) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(manager.run())
+        await manager.ready()
+        yield
+        manager.stop()
+
+
+@virtual
+async def test_O_01_the_scheduler_that_is_deployed_binds_placements_that_name_its_profile(tmp_path: Path) -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        _, _, arguments = await scene.read_deployed()
+        assert "--controllers=scheduler" in arguments
+        file = tmp_path / "config.yaml"
+        file.write_text((await scene.world.get(CONFIG_MAPS, COPY))["data"]["config.yaml"], encoding="utf-8")
+        timeout = "eligibility.heartbeatTimeout=24h"
+        given = [item.removeprefix("--set=") for item in arguments if item.startswith("--set=")]
+        first = Manager(scene.hub, configured(timeout), elects=False, clock=scene.clock, jitter=no_jitter)
+        second = Manager(
+            scene.hub,
+            configured(timeout, *given, file=file),
+            controllers=[SCHEDULER],
+            clock=scene.clock,
+            jitter=no_jitter,
+            identity="pod-1",
+        )
+        async with a_controller(first):
+            await scene.world.join("ams")
+            selector = [{"group": "", "version": "v1", "kind": "Namespace", "name": PLACE}]
+            annotations = {"scheduling.fleet.dev/scheduler-name": "packed"}
+            await scene.world.create(
+                CLUSTER_SCOPED.placement,
+                {"metadata": {"name": "web", "annotations": annotations}, "spec": {"resourceSelectors": selector}},
+            )
+            await asyncio.sleep(SETTLED)
+            assert await scene.world.bindings("web") == [], "the first scheduler leaves it alone"
+            async with a_controller(second):
+                await scene.roll_out()
+                assert list(await scene.world.states("web")) == ["ams"]
+                assert (await scene.condition("Available")) == ("True", "AsExpected", "pod-1 leads")
+                assert (await scene.condition("Progressing"))[0] == "False"
+                assert (await scene.condition("Degraded"))[0] == "False"
+
+
+@virtual
+async def test_O_02_another_document_rolls_the_deployment_and_other_config_maps_cause_no_reconcile() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        await scene.roll_out()
+        before = await scene.read_deployed()
+        await scene.edit_config(OTHER)
+        after = await scene.read_deployed()
+        assert after[1] != before[1]
+        assert (await scene.status())["configHash"] == after[1]
+        assert (await scene.condition("Progressing"))[:2] == ("True", "RollingOut")
+        writes = scene.count_writes()
+        await scene.world.create(CONFIG_MAPS, {"metadata": {"name": "unrelated", "namespace": PLACE}, "data": {}})
+        await scene.edit(CONFIG_MAPS, f"{PLACE}/unrelated", {"data": {"config.yaml": BROKEN}})
+        assert scene.count_writes() == writes + 2, "those of the test"
+        assert await scene.read_deployed() == after
+
+
+@virtual
+async def test_O_03_a_config_map_that_comes_later_is_used_at_once() -> None:
+    async with a_scene() as scene:
+        await scene.declare()
+        assert await scene.list_operands() == []
+        missing = "spec.schedulerConfig: there is no ConfigMap load-aware"
+        assert await scene.condition("ConfigValid") == ("False", "Missing", missing)
+        await asyncio.sleep(300)
+        await scene.configure(GOOD)
+        assert await scene.list_operands() == [resource.kind for resource in MANAGED]
+        assert (await scene.condition("ConfigValid"))[:2] == ("True", "Valid")
+
+
+@virtual
+async def test_O_04_a_broken_document_leaves_the_deployment_and_its_copy_and_a_good_one_recovers() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        await scene.roll_out()
+        before = await scene.read_deployed()
+        await scene.edit_config(BROKEN)
+        assert await scene.read_deployed() == before
+        assert (await scene.world.get(CONFIG_MAPS, COPY))["data"] == {"config.yaml": GOOD}
+        valid, reason, message = await scene.condition("ConfigValid")
+        assert (valid, reason) == ("False", "UnknownPlugin")
+        assert message.startswith("config.yaml:7: ")
+        assert "profiles[0].plugins.filter.enabled[0]" in message
+        assert await scene.condition("Degraded") == ("True", "InvalidConfiguration", message)
+        await scene.world.delete(DEPLOYMENTS, SCHEDULER_KEY)
+        await asyncio.sleep(SETTLED)
+        assert await scene.read_deployed() == before, "from the copy"
+        await scene.edit_config(OTHER)
+        assert (await scene.condition("Degraded"))[:2] == ("False", "AsExpected")
+        assert (await scene.read_deployed())[1] != before[1]
+
+
+@pytest.mark.parametrize("names", ["", "profiles:\n- schedulerName: DefaultScheduler\n"])
+@virtual
+async def test_a_document_that_would_decide_the_placements_of_the_first_scheduler_is_invalid(names: str) -> None:
+    async with a_scene() as scene:
+        await scene.configure(HEAD + names)
+        await scene.declare()
+        assert (await scene.condition("ConfigValid"))[:2] == ("False", "BuildError")
+        assert await scene.list_operands() == []
+
+
+@virtual
+async def test_O_05_a_deleted_deployment_comes_back_when_managed_and_stays_away_when_not() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        await scene.world.delete(DEPLOYMENTS, SCHEDULER_KEY)
+        await asyncio.sleep(SETTLED)
+        assert "Deployment" in await scene.list_operands()
+        await scene.set_state("Unmanaged")
+        await scene.world.delete(DEPLOYMENTS, SCHEDULER_KEY)
+        await asyncio.sleep(1200)
+        assert "Deployment" not in await scene.list_operands()
+        assert (await scene.condition("Upgradeable"))[:2] == ("False", "Unmanaged")
+        assert (await scene.condition("Available"))[:2] == ("False", "NoReadyReplica")
+        await scene.set_state("Managed")
+        assert "Deployment" in await scene.list_operands()
+
+
+@virtual
+async def test_O_06_removed_deletes_what_the_operator_made_and_nothing_else() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        await scene.set_state("Removed")
+        assert await scene.list_operands() == []
+        assert await scene.world.find(CONFIG_MAPS, USERS) is not None
+        assert (await scene.condition("Available"))[:2] == ("False", "Removed")
+        await scene.set_state("Managed")
+        assert await scene.list_operands() == [resource.kind for resource in MANAGED]
+
+
+@virtual
+async def test_O_11_every_object_belongs_to_the_resource_and_goes_with_it() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        uid = (await scene.world.get(SECONDARY_SCHEDULERS, OWNER))["metadata"]["uid"]
+        for resource in MANAGED:
+            document = await scene.world.get(resource, f"{PLACE}/{get_operand_name(resource)}")
+            assert [item["uid"] for item in document["metadata"]["ownerReferences"]] == [uid]
+        await scene.world.delete(SECONDARY_SCHEDULERS, OWNER)
+        await asyncio.sleep(SETTLED)
+        assert await scene.list_operands() == []
+
+
+def change_port(spec: dict[str, Any]) -> dict[str, Any]:
+    return {"ports": [{**spec["ports"][0], "port": 9999}]}
+
+
+def add_port(spec: dict[str, Any]) -> dict[str, Any]:
+    return {"ports": [*spec["ports"], {"name": "more", "port": 7777, "protocol": "TCP"}]}
+
+
+@pytest.mark.parametrize("change", [change_port, add_port])
+@virtual
+async def test_O_12_a_service_changed_by_hand_is_reverted_with_one_event(
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+) -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        spec = (await scene.world.get(SERVICES, SCHEDULER_KEY))["spec"]
+        await scene.edit(SERVICES, SCHEDULER_KEY, {"spec": change(spec)})
+        await asyncio.sleep(1800)
+        assert (await scene.world.get(SERVICES, SCHEDULER_KEY))["spec"] == spec
+        assert await scene.list_reverted() == [(f"reverted a change of Service {NAME}", 1)]
+
+
+@virtual
+async def test_nothing_is_written_while_nothing_changes() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        await scene.roll_out()
+        writes = scene.count_writes()
+        await asyncio.sleep(3600)
+        assert scene.count_writes() == writes
+        assert await scene.list_reverted() == []
+
+
+@virtual
+async def test_G_12_an_image_of_a_kind_that_is_not_allowed_is_refused_with_its_kind() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        snapshot = "registry.example/fleet/scheduler:v0.0.2026111501"
+        await scene.declare(schedulerImage=snapshot)
+        assert await scene.list_operands() == []
+        degraded, reason, message = await scene.condition("Degraded")
+        assert (degraded, reason) == ("True", "ImageRefused")
+        assert f"{snapshot} is a snapshot image" in message
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"schedulerImage": IMAGE}})
+        assert (await scene.status())["image"] == {"reference": IMAGE, "kind": "release"}
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"schedulerImage": snapshot}})
+        assert (await scene.read_deployed())[0] == IMAGE, "what runs stays"
+        allowed = {"spec": {"imagePolicy": {"allowedKinds": ["snapshot"]}}}
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, allowed)
+        assert (await scene.read_deployed())[0] == snapshot
+
+
+@virtual
+async def test_an_image_without_a_tag_is_refused() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare(schedulerImage=f"registry.example/fleet/scheduler@sha256:{'0' * 64}")
+        assert "has no release tag" in (await scene.condition("Degraded"))[2]
+
+
+@virtual
+async def test_another_name_is_ignored_with_a_reason() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare("other")
+        assert (await scene.condition("Degraded", "other"))[:2] == ("True", "UnexpectedName")
+        assert await scene.list_operands() == []
+
+
+@virtual
+async def test_objects_of_others_are_neither_changed_nor_deleted() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        mine = {"metadata": {"name": CONFIG_COPY, "namespace": PLACE}, "data": {"mine": "yes"}}
+        await scene.world.create(CONFIG_MAPS, mine)
+        await scene.declare()
+        assert (await scene.condition("Degraded"))[:2] == ("True", "NameTaken")
+        await scene.set_state("Removed")
+        assert (await scene.world.get(CONFIG_MAPS, COPY))["data"] == {"mine": "yes"}
+        await scene.set_state("Managed")
+        await scene.world.delete(CONFIG_MAPS, COPY)
+        await asyncio.sleep(SETTLED)
+        assert await scene.list_operands() == [resource.kind for resource in MANAGED]
+
+
+@virtual
+async def test_a_rollout_that_takes_ten_minutes_is_degraded() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        assert (await scene.condition("Degraded"))[0] == "False"
+        await asyncio.sleep(1300)
+        assert (await scene.condition("Degraded"))[:2] == ("True", "ProgressDeadline")
+        await scene.roll_out()
+        assert (await scene.condition("Degraded"))[0] == "False"
+
+
+def forbid_services(request: Request) -> Fault:
+    return Refuse(403, "Forbidden") if request.is_write and "/services" in request.path else None
+
+
+@virtual
+async def test_a_write_that_fails_twice_is_reported_as_degraded() -> None:
+    async with a_scene(forbid_services) as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        assert (await scene.condition("Degraded"))[:2] == ("True", "ReconcileFailed")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"managementState": "Forced"},
+        {"schedulerConfig": ""},
+        {"schedulerImage": None},
+        {"imagePolicy": {"allowedKinds": ["nightly"]}},
+    ],
+)
+@virtual
+async def test_the_hub_refuses_values_that_mean_nothing(spec: dict[str, Any]) -> None:
+    async with a_scene() as scene:
+        with pytest.raises(Invalid):
+            await scene.declare(**spec)
