@@ -74,7 +74,9 @@ class Operator:
         """Until `stop` is called, or the lease is lost (LeadershipLost)."""
         stop = asyncio.create_task(self._stopping.wait())
         async with asyncio.TaskGroup() as group:
-            background = [group.create_task(item.reflector.run()) for item in self._informers.values()]
+            background: list[asyncio.Task[None]] = [
+                group.create_task(item.reflector.run()) for item in self._informers.values()
+            ]
             background.append(group.create_task(self._events.run()))
             leading = group.create_task(self._election.lead(self._work))
             await asyncio.wait((stop, leading), return_when=asyncio.FIRST_COMPLETED)

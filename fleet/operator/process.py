@@ -40,10 +40,10 @@ def run_operator(options: OperatorOptions) -> int:
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             runner.run(_serve(options))
+            return STOPPED
         except* (LeadershipLost, NotLeading) as lost:
             log.error("lost the lease: exiting, to be restarted", error=str(find_first_error(lost)))
-            return FAILED
-    return STOPPED
+    return FAILED
 
 
 async def _serve(options: OperatorOptions) -> None:
