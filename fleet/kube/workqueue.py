@@ -66,6 +66,9 @@ class WorkQueue(Generic[K]):
     def in_flight(self) -> frozenset[K]:
         return frozenset(self._keys.in_flight)
 
+    def count_failures(self, key: K) -> int:
+        return self._failures.get(key, 0)
+
     # --- putting in ---------------------------------------------------------------------------------------------------
 
     def add(self, key: K) -> None:

@@ -24,7 +24,7 @@ from fleet.kube.workqueue import WorkQueue
 from fleet.model.views import Metadata, Observed, View
 from fleet.operator.configuration import KEY, MISSING, ConfigReview, review_config
 from fleet.operator.operands import CONFIG_MAPS, MANAGED, NAME, SECONDARY_SCHEDULERS, Json, get_operand_name
-from fleet.operator.plan import Observation, Plan, build_condition, build_plan, find_document
+from fleet.operator.plan import ObservedOperands, Plan, build_condition, build_plan, find_document
 
 COMPONENT: Final = "fleet-operator"
 RESYNC: Final = 600.0
@@ -164,12 +164,12 @@ class Operator:
         document = find_document(self._find(CONFIG_MAPS, join_key(self._namespace, name)), name)
         return document if isinstance(document, ConfigReview) else review_config(document)
 
-    def _observe(self) -> Observation:
+    def _observe(self) -> ObservedOperands:
         keys = {resource: join_key(self._namespace, get_operand_name(resource)) for resource in MANAGED}
         objects = {item: document for item, key in keys.items() if (document := self._find(item, key)) is not None}
         copied = (objects.get(CONFIG_MAPS, {}).get("data") or {}).get(KEY)
         lease = self._informers[LEASES].store.get(join_key(self._namespace, NAME))
-        return Observation(
+        return ObservedOperands(
             objects=objects,
             copied=_NEVER_COPIED if copied is None else review_config(copied),
             holder=_get_holder(lease),

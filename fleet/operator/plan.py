@@ -33,7 +33,7 @@ _ALLOWED_KINDS: Final = ImagePolicy().allowed_kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class ObservedOperands:
     objects: Mapping[Resource, Json]
     """The operands that exist."""
     copied: ConfigReview
@@ -58,7 +58,7 @@ class _Finding:
     message: str
 
 
-def build_plan(owner: Json, config: ConfigReview, seen: Observation) -> Plan:
+def build_plan(owner: Json, config: ConfigReview, seen: ObservedOperands) -> Plan:
     """`owner` is the resource as the hub has it, with the defaults of its fields."""
     spec = owner["spec"]
     state, owned = spec["managementState"], {key: item for key, item in seen.objects.items() if _owns(owner, item)}
@@ -76,7 +76,9 @@ def build_plan(owner: Json, config: ConfigReview, seen: Observation) -> Plan:
     if finding is not None and finding.reason == "NameTaken":
         desired = {}
     writes = {key: item for key, item in desired.items() if not is_contained(item, owned.get(key))}
-    reverted = tuple(key for key, item in writes.items() if key in owned and _applied(item) == _applied(owned[key]))
+    reverted = tuple(
+        key for key, item in writes.items() if key in owned and _get_applied(item) == _get_applied(owned[key])
+    )
     status = _build_status(owner, config, seen, owned, writes, finding)
     return Plan(status=status) if state == "Unmanaged" else Plan(status=status, writes=writes, reverted=reverted)
 
@@ -114,7 +116,7 @@ def _owns(owner: Json, document: Json) -> bool:
     return any(reference.get("uid") == owner["metadata"]["uid"] for reference in references)
 
 
-def _applied(document: Json) -> str | None:
+def _get_applied(document: Json) -> str | None:
     digest: str | None = (document["metadata"].get("annotations") or {}).get(APPLIED)
     return digest
 
@@ -153,7 +155,7 @@ def _get_pod(objects: Mapping[Resource, Json]) -> Json:
 def _build_status(
     owner: Json,
     config: ConfigReview,
-    seen: Observation,
+    seen: ObservedOperands,
     owned: Mapping[Resource, Json],
     writes: Mapping[Resource, Json],
     finding: _Finding | None,

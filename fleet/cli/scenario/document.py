@@ -90,7 +90,7 @@ class Step(_Model):
     expect: tuple[Expectation, ...] = ()
 
 
-class Scenario(_Model):
+class ScenarioDocument(_Model):
     api_version: Literal["scheduling.fleet.dev/v1alpha1"]
     kind: Literal["FleetScenario"]
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=MOST_STEPS)]
@@ -103,7 +103,7 @@ class Scenario(_Model):
         return last + _LONG_ENOUGH if self.until is None else max(last, self.until.seconds)
 
 
-def read_scenario(file: str, findings: Findings) -> Scenario | None:
+def read_scenario(file: str, findings: Findings) -> ScenarioDocument | None:
     """None, with problems in the findings, unless the file has exactly one valid scenario."""
     documents = [each for text in read_texts([file], findings) for each in parse_documents(text, findings)]
     if findings.problems:
@@ -112,16 +112,16 @@ def read_scenario(file: str, findings: Findings) -> Scenario | None:
         findings.add(f"{file}: has {len(documents)} documents, where one {KIND} is expected")
         return None
     document = documents[0]
-    for problem in check_fields(document.content, Scenario, read_source=document.source_text):
+    for problem in check_fields(document.content, ScenarioDocument, read_source=document.source_text):
         findings.report(document.at(problem.path), str(problem))
     if findings.problems:
         return None
-    scenario = Scenario.model_validate(document.content)
+    scenario = ScenarioDocument.model_validate(document.content)
     _check_times(document, scenario, findings)
     return None if findings.problems else scenario
 
 
-def _check_times(document: ParsedDocument, scenario: Scenario, findings: Findings) -> None:
+def _check_times(document: ParsedDocument, scenario: ScenarioDocument, findings: Findings) -> None:
     before = 0.0
     for number, step in enumerate(scenario.steps):
         if step.at.seconds < before:

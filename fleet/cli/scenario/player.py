@@ -15,7 +15,7 @@ from uuid import UUID
 
 from fleet.cli.client.hub_objects import list_documents
 from fleet.cli.commands.apply import APPLY_PATCH, KindResolver
-from fleet.cli.scenario.document import Clusters, Expectation, Fill, Scenario, Step
+from fleet.cli.scenario.document import Clusters, Expectation, Fill, ScenarioDocument, Step
 from fleet.cli.scenario.memory_hub import MemoryHub
 from fleet.cli.scenario.virtual_time import VirtualClock, no_jitter, run_virtually
 from fleet.demo.agents import RolloutSimulator
@@ -100,7 +100,7 @@ class Timeline:
         return any(attempt.result in failures for step in self.steps for attempt in step.attempts)
 
 
-def play(scenario: Scenario, documents: Iterable[Json], settings: Settings, *, start: int) -> Timeline:
+def play(scenario: ScenarioDocument, documents: Iterable[Json], settings: Settings, *, start: int) -> Timeline:
     """`documents` are on the hub before the first step, at the moment `start`, in nanoseconds since the epoch."""
     try:
         return run_virtually(_play(scenario, list(documents), settings, start=start))
@@ -108,7 +108,7 @@ def play(scenario: Scenario, documents: Iterable[Json], settings: Settings, *, s
         raise find_first_error(failures) from failures
 
 
-async def _play(scenario: Scenario, documents: list[Json], settings: Settings, *, start: int) -> Timeline:
+async def _play(scenario: ScenarioDocument, documents: list[Json], settings: Settings, *, start: int) -> Timeline:
     began = datetime.fromtimestamp(start / 1e9, UTC)
     clock = VirtualClock(began)
     random = Random(0)  # names and digests follow from uids, and are to be the same in every run
@@ -151,7 +151,7 @@ class _Player:
         self._start = int(clock.now().timestamp() * 1e9)
         self._reported = 0
 
-    async def play(self, scenario: Scenario) -> list[PlayedStep]:
+    async def play(self, scenario: ScenarioDocument) -> list[PlayedStep]:
         """A step lasts until the next one begins."""
         ends = [step.at.seconds for step in scenario.steps[1:]] + [scenario.end]
         await self._sleep_until(scenario.steps[0].at.seconds)
