@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import logging
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -95,5 +96,9 @@ def commands_built_once() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def unconfigured_logs() -> Iterator[None]:
     """What one test configures for the whole process is not the next one's."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
     yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
     structlog.reset_defaults()

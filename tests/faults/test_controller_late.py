@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from fleet.demo.agents import AgentDelays
 from fleet.kube.api import DEFAULT_DEADLINE, Method, Request
 from fleet.kube.scopes import CLUSTER_SCOPED
 from tests.e2e.world import World
@@ -22,6 +23,9 @@ from tests.faults.virtual import run_virtually
 pytestmark = pytest.mark.timeout(300)
 
 WANTED: Final = 3
+SLOW: Final = AgentDelays(binding=1.0)
+"""A rollout controller leaves bindings alone whose placement is gone. The stand-in knows no placements: without a delay
+it may bind them first, and what is bound stands for workload and stays."""
 
 
 class FirstBinding:
@@ -81,7 +85,7 @@ async def outlived(
     start: Checkpoint, late: FirstBinding, *, meanwhile: float, finalizers: tuple[str, ...] = ()
 ) -> None:
     """The placement is deleted while its first binding is on the way. With finalizers of others, it stays for long."""
-    async with staged(start, script=late) as stage:
+    async with staged(start, script=late, delays=SLOW) as stage:
         placements = CLUSTER_SCOPED.placement
         await stage.user.place("web", {"placementType": "PickN", "numberOfClusters": WANTED})
         while late.met is None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Final
 
-from fleet.demo.agents import RolloutSimulator
+from fleet.demo.agents import NO_DELAYS, AgentDelays, RolloutSimulator
 from fleet.hub.access.authentication import Tokens
 from fleet.hub.hub import Hub
 from fleet.hub.storage.entries import StoredEntry
@@ -151,16 +151,21 @@ class Checkpoint:
 
 @asynccontextmanager
 async def staged(
-    start: Checkpoint | None = None, *, seed: int = 0, script: Script = undisturbed, downtime: float = 0.0
+    start: Checkpoint | None = None,
+    *,
+    seed: int = 0,
+    script: Script = undisturbed,
+    downtime: float = 0.0,
+    delays: AgentDelays = NO_DELAYS,
 ) -> AsyncIterator[Stage]:
-    """From the beginning, or from a checkpoint on."""
+    """From the beginning, or from a checkpoint on; with the delays of the stand-in for rollout."""
     rng, clock = Random(seed), VirtualClock()
     clock.set_by = datetime.now(UTC) - EPOCH  # heartbeats are written by the test in real time
     hub = await _hub(start, clock)
     stage = Stage(hub, clock, rng, script, downtime)
     stage.guard.watch(hub.hub.store)
     around = Line(hub, rng=rng, on_kill=lambda: None)
-    stand_in = RolloutSimulator(around, clock=clock, jitter=no_jitter)
+    stand_in = RolloutSimulator(around, clock=clock, jitter=no_jitter, pace=delays)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(stand_in.run()), group.create_task(stage.live())]
         yield stage

@@ -5,24 +5,12 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import structlog
 
 from fleet.manager.logs import configure
-
-
-@pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    """What is configured for the whole process is put back."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
 
 
 @pytest.fixture
