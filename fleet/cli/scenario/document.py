@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from fleet.cli.input.documents import ParsedDocument, parse_documents
@@ -25,6 +25,18 @@ _LONG_ENOUGH: Final = 60.0
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True, frozen=True)
+
+
+def _check_manifest(content: dict[str, Any]) -> dict[str, Any]:
+    metadata = content.get("metadata")
+    names = [
+        content.get("apiVersion"),
+        content.get("kind"),
+        metadata.get("name") if isinstance(metadata, dict) else None,
+    ]
+    if not all(isinstance(name, str) and name for name in names):
+        raise ValueError("needs apiVersion, kind and metadata.name")
+    return content
 
 
 class Clusters(_Model):
@@ -81,7 +93,7 @@ class Step(_Model):
     at: Duration
     """Since the start of the scenario."""
     note: str = ""
-    apply: tuple[dict[str, Any], ...] = ()
+    apply: tuple[Annotated[dict[str, Any], AfterValidator(_check_manifest)], ...] = ()
     delete: tuple[Deletion, ...] = ()
     leave: Clusters | None = None
     silence: Clusters | None = None
