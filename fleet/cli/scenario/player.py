@@ -15,6 +15,7 @@ from uuid import UUID
 
 from fleet.cli.client.hub_objects import list_documents
 from fleet.cli.commands.apply import APPLY_PATCH, KindResolver
+from fleet.cli.output.failures import strip_request
 from fleet.cli.scenario.document import Clusters, Expectation, Fill, ScenarioDocument, Step
 from fleet.cli.scenario.memory_hub import MemoryHub
 from fleet.cli.scenario.virtual_time import VirtualClock, no_jitter, run_virtually
@@ -29,6 +30,7 @@ from fleet.model.keys import HEALTHY, JOINED, MEMBER_AGENT, PARENT_PLACEMENT, UN
 from fleet.model.timestamps import format_timestamp, timestamp_or_none
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.settings import Settings
+from fleet.similarity import did_you_mean
 
 Json = dict[str, Any]
 
@@ -162,8 +164,9 @@ class _Player:
             played.unmet += [line for each in step.expect if (line := await self._fleet.judge(each))]
             try:
                 await self._act(step, played)
-            except ApiError as error:
-                raise InputError(str(error), field=f"steps[{number}]", value=describe(step)) from error
+            except (ApiError, InputError) as error:
+                message = strip_request(str(error))
+                raise InputError(message, field=f"steps[{number}]", value=describe(step)) from error
             await self._sleep_until(end)
             before, moves = moves, await self._fleet.list_moves()
             played.placed, played.removed = _sort(moves - before), _sort(before - moves)
@@ -322,7 +325,13 @@ class _Fleet:
     # --- questions ----------------------------------------------------------------------------------------------------
 
     async def select(self, clusters: Clusters) -> list[str]:
-        return clusters.select(await list_documents(self._hub, MEMBER_CLUSTERS))
+        known = await list_documents(self._hub, MEMBER_CLUSTERS)
+        selected = clusters.select(known)
+        missing = sorted(set(clusters.names).difference(selected))
+        if missing:
+            near = did_you_mean(missing[0], [cluster["metadata"]["name"] for cluster in known])
+            raise InputError(f"there is no cluster named {missing[0]!r} at that time{near}")
+        return selected
 
     async def get_placement(self, key: str) -> Json:
         """As a document that can be applied with another name."""

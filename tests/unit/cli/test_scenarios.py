@@ -147,6 +147,7 @@ def test_silence_recovery_and_expectations(play: Play) -> None:
         ([{"at": "0s", "apply": [{"kind": "Namespace"}]}], {}, "needs apiVersion, kind and metadata.name"),
         ([{"at": "0s", "delete": [{"name": "web"}]}], {}, "steps[0]: "),
         ([{"at": "0s", "fill": {"placement": "web"}}], {}, "steps[0]: "),
+        ([{"at": "0s", "leave": {"names": ["aa"]}}], {}, "steps[0]: there is no cluster named 'aa' at that time"),
     ],
 )
 def test_a_wrong_scenario_is_refused(play: Play, steps: list[Json], more: dict[str, str], message: str) -> None:
