@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from fleet.cli.scenario.document import API_VERSION
 from fleet.cli.scenario.player import PlayedStep, Timeline
 from fleet.text_table import Page, apply_style, finish, render_table
 
@@ -27,7 +28,7 @@ def render_timeline(timeline: Timeline, page: Page) -> str:
 
 def build_timeline_report(timeline: Timeline) -> dict[str, Any]:
     return {
-        "apiVersion": "scheduling.fleet.dev/v1alpha1",
+        "apiVersion": API_VERSION,
         "kind": "FleetScenarioReport",
         "start": f"{timeline.start:%Y-%m-%dT%H:%M:%SZ}",
         "holds": timeline.holds,
