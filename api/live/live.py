@@ -52,6 +52,7 @@ from fleet.scheduler.room_ledger import RoomLedger
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import Settings
 from fleet.snapshot.frame import Frame
+from fleet.snapshot.question_frames import QuestionFrames
 
 _MOST_DEPARTURES: Final = 1000
 _LISTED_AT_ONCE: Final = 100
@@ -133,7 +134,7 @@ class LiveState:
         """`hub` is for what is not watched, such as events; `writes` for the answers of callers."""
         self.caches = caches
         self.frameworks = frameworks
-        self._frame = frame
+        self._frames = QuestionFrames(frame)
         self.clock = clock
         self.registry = registry
         self.queue = queue
@@ -180,8 +181,8 @@ class LiveState:
         )
 
     def frame(self) -> Frame:
-        """The present fleet. Columns that only a question needs are not kept in the scheduler's table."""
-        return self._frame().apart()
+        """The present fleet."""
+        return self._frames.frame()
 
     def now(self) -> int:
         return epoch_nanoseconds(self.clock)

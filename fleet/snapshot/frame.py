@@ -27,6 +27,8 @@ from fleet.snapshot.sidedata import Feed, Nomination, PlacedBinding, Presence, p
 
 ColumnKey = tuple[str, ...]
 Column = InternedColumn[Any] | NumberColumn | SignalsColumn
+Change = tuple[int, MemberCluster | None, MemberCluster | None]
+"""A row with its cluster before and after."""
 
 SIGNALS: Final[ColumnKey] = ("signals",)
 TAINTS: Final[ColumnKey] = ("taints",)
@@ -188,9 +190,20 @@ class Frame:
 
     # --- other frames -------------------------------------------------------------------------------------------
 
-    def apart(self) -> Frame:
-        """The same fleet. Columns built here are not added to the table of this frame."""
-        return replace(self, _columns=self._columns.copy(), _derived=self._derived.copy())
+    def apart(self, earlier: Frame | None = None) -> Frame:
+        """The same fleet. Columns built here are not added to the table of this frame. Those that an earlier frame of
+        the table has besides are brought up to date."""
+        columns = self._columns.copy()
+        if earlier is not None and earlier.size == self.size:
+            rows = list(self.clusters.changed_since(earlier.clusters))
+            changes = [(row, earlier.clusters[row], self.clusters[row]) for row in rows]
+            for key, column in list(earlier._columns.items()):
+                if key not in columns:
+                    columns[key] = _bring_up_to_date(column, changes)
+        return replace(self, _columns=columns, _derived=self._derived.copy())
+
+    def count_columns(self) -> int:
+        return len(self._columns)
 
     def exclude(self, rows: Iterable[int]) -> Frame:
         """The same fleet with rows that must not be chosen; they still count as members and domains."""
@@ -211,3 +224,12 @@ class Frame:
         content.update(msgspec.json.encode([self.placed[row] for row in self.names.order.tolist()]))
         content.update(msgspec.json.encode(self.nominations, order="sorted"))
         return content.hexdigest()
+
+
+def _bring_up_to_date(column: Column, changes: Iterable[Change]) -> Column:
+    for row, before, after in changes:
+        if column.differs(before, after):
+            column = column.thaw() if column.frozen else column
+            column.put(row, after)
+    column.freeze()
+    return column

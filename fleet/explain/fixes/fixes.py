@@ -169,7 +169,12 @@ class _Verified(msgspec.Struct, frozen=True):
 
     @property
     def adds_clusters(self) -> bool:
-        return any(isinstance(edit, AddCluster) for edit in self.candidate.edits)
+        return _adds_clusters(self.candidate)
+
+    @property
+    def makes_newcomers_needless(self) -> bool:
+        """With the outcome of a newcomer, it asks for no less and does not depend on what is true of a cluster."""
+        return not (self.candidate.settles or self.changes_facts or self.adds_clusters)
 
 
 def _evaluate_fixes(evaluator: FixEvaluator, proposals: Iterable[Proposal], pairs: Iterable[Proposal] = ()) -> Fixes:
@@ -178,7 +183,8 @@ def _evaluate_fixes(evaluator: FixEvaluator, proposals: Iterable[Proposal], pair
     truncated = False
     try:
         for proposal in proposals:
-            verified += _evaluate(evaluator, proposal)
+            if not (_adds_clusters(proposal) and _has_best(evaluator, verified)):
+                verified += _evaluate(evaluator, proposal)
         rated = (evaluator.measure(fix.candidate.edits)[0] for fix in verified if not fix.adds_clusters)
         if all(outcome < evaluator.goal.best for outcome in rated):
             for proposal in pairs:
@@ -186,6 +192,16 @@ def _evaluate_fixes(evaluator: FixEvaluator, proposals: Iterable[Proposal], pair
     except Exhausted:
         truncated = True
     return Fixes(_select_best(evaluator, verified), truncated or evaluator.has_skipped, evaluator.spent)
+
+
+def _adds_clusters(proposal: Proposal) -> bool:
+    return isinstance(proposal, Candidate) and any(isinstance(edit, AddCluster) for edit in proposal.edits)
+
+
+def _has_best(evaluator: FixEvaluator, verified: Iterable[_Verified]) -> bool:
+    """Whether newcomers would be dropped whatever they bring."""
+    others = (fix.candidate.edits for fix in verified if fix.makes_newcomers_needless)
+    return any(evaluator.measure(edits)[0] == evaluator.goal.best for edits in others)
 
 
 def _evaluate(evaluator: FixEvaluator, proposal: Proposal) -> Iterator[_Verified]:
@@ -223,9 +239,8 @@ def _select_best(evaluator: FixEvaluator, verified: Sequence[_Verified]) -> tupl
 
 
 def _drop_newcomers(fixes: Sequence[_Verified], outcomes: Mapping[bytes, int]) -> Iterator[_Verified]:
-    """Where something else does as well, which neither asks for less nor depends on what is true of a cluster."""
-    others = [fix for fix in fixes if not (fix.candidate.settles or fix.changes_facts or fix.adds_clusters)]
-    best = max((outcomes[fix.key] for fix in others), default=None)
+    """Where something else does as well."""
+    best = max((outcomes[fix.key] for fix in fixes if fix.makes_newcomers_needless), default=None)
     return (fix for fix in fixes if not fix.adds_clusters or best is None or outcomes[fix.key] > best)
 
 

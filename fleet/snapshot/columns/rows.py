@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Final, Generic, TypeVar
 
 import numpy as np
@@ -139,7 +140,10 @@ class Blocks(Generic[T]):
         return changed
 
     def grow(self, size: int, fill: T) -> Blocks[T]:
-        return Blocks((*self, *([fill] * (size - self.size))))
+        whole = self.size >> _BITS
+        grown: Blocks[T] = Blocks((*chain(*self._blocks[whole:]), *repeat(fill, size - self.size)))
+        grown.size, grown._blocks = size, [*self._blocks[:whole], *grown._blocks]
+        return grown
 
     def changed_since(self, earlier: Blocks[T]) -> Iterator[int]:
         """Rows that hold another object than they did, and rows that were not there; in ascending order."""

@@ -271,6 +271,15 @@ def test_where_only_another_cluster_would_do_it_is_described_by_the_least_it_mus
     ]
 
 
+def test_another_cluster_is_not_tried_where_something_else_does_all() -> None:
+    blocked = a_scenario([*PROD, a_cluster("us-3").tainted("x")], a_policy().pick_n(3))
+
+    fixes = found(blocked)
+
+    assert texts(fixes) == ["tolerate x:NoSchedule", "us-3: remove taint x:NoSchedule", "count 3 → 2"]
+    assert fixes.evaluations == 3
+
+
 def test_as_many_more_as_are_missing() -> None:
     (more, settled) = found(a_scenario(PROD, a_policy().pick_n(4))).fixes
 
