@@ -278,6 +278,9 @@ def controller(
             help="Wait for the lease. Turn off only if no other scheduler can run.",
         ),
     ] = None,
+    verbosity: Annotated[
+        str, typer.Option("-v", metavar="NUMBER", help="4 and more: log at the level `debug`, whatever is set.")
+    ] = "2",
 ) -> None:
     """Run the controller on a hub. It places workloads on clusters and keeps placements up to date.
 
@@ -297,6 +300,7 @@ def controller(
         health_address=health_address,
         metrics_address=metrics_address,
         leader_elect=leader_elect,
+        verbosity=verbosity,
     )
     raise typer.Exit(run_controller_command(options))
 

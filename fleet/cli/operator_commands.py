@@ -14,11 +14,16 @@ _RUN: Final = """
     fleet operator run --namespace fleet-secondary --kubeconfig hub.kubeconfig
 """
 
+_MANIFESTS: Final = """
+    fleet operator manifests --namespace fleet-secondary --image registry.example/fleet:v0.1.0 > operator.yaml
+"""
+
 
 def add_to(app: CommandLine) -> None:
     operator = CommandLine(name="operator", help="Run schedulers beside the first one.")
     operator.callback()(_require_command)
     operator.add(RUN, examples=_RUN)(run)
+    operator.add(RUN, examples=_MANIFESTS)(manifests)
     app.add_typer(operator, name="operator", rich_help_panel=RUN)
 
 
@@ -54,3 +59,19 @@ def run(
     effective = load_settings(None, os.environ, settings or ())
     options = OperatorOptions(settings=effective.settings, namespace=namespace, kubeconfig=kubeconfig, context=context)
     raise typer.Exit(run_operator(options))
+
+
+def manifests(
+    *,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of operator and SecondaryScheduler.")
+    ],
+    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="Image of the operator.")],
+) -> None:
+    """Print the objects that install the operator in a namespace: for `kubectl apply`, by an administrator.
+
+    They include what the scheduler may do on the hub. The chart has the same with `operator.enabled`.
+    """
+    from fleet.operator.installation import build_manifests, format_manifests
+
+    typer.echo(format_manifests(build_manifests(namespace, image)), nl=False)

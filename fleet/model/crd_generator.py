@@ -62,7 +62,7 @@ def build_crd(resource: KindDefinition) -> Schema:
 def render(resource: KindDefinition) -> str:
     """The CRD as the text of its file."""
     definition = build_crd(resource)
-    body = yaml.dump(definition, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=_WIDEST_LINE)
+    body = yaml.dump(definition, Dumper=PlainDumper, sort_keys=False, allow_unicode=True, width=_WIDEST_LINE)
     return HEADER + str(body)
 
 
@@ -80,8 +80,8 @@ def write_all(directory: Path) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-class _Plain(yaml.SafeDumper):
-    """YAML without anchors, so that every version can be read on its own."""
+class PlainDumper(yaml.SafeDumper):
+    """YAML without anchors, so that every part can be read on its own."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
         return True

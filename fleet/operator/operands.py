@@ -10,6 +10,7 @@ import msgspec
 from fleet.kube.resource import Resource
 from fleet.model.keys import OPERATOR_GROUP
 from fleet.operator.configuration import KEY, ConfigReview
+from fleet.operator.pods import build_address_settings, build_metrics_service, build_pod
 
 Json = dict[str, Any]
 
@@ -32,8 +33,7 @@ MANAGED: Final = (SERVICE_ACCOUNTS, CONFIG_MAPS, SERVICES, DEPLOYMENTS)
 
 _LABELS: Final = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/managed-by": "fleet-operator"}
 _SELECTOR: Final = {"app.kubernetes.io/name": NAME}
-_HEALTH: Final = 8081
-_METRICS: Final = 8080
+VERBOSITY: Final = {"Normal": 2, "Debug": 4, "Trace": 6, "TraceAll": 8}
 _FOLDER: Final = "/etc/fleet"
 
 
@@ -41,17 +41,13 @@ def get_operand_name(resource: Resource) -> str:
     return CONFIG_COPY if resource is CONFIG_MAPS else NAME
 
 
-def build_operands(owner: Json, config: ConfigReview, image: str) -> dict[Resource, Json]:
+def build_operands(owner: Json, config: ConfigReview, image: str, replicas: int) -> dict[Resource, Json]:
     """In the order in which they are applied."""
-    deployment = _build_deployment(owner["metadata"]["namespace"], config, image)
-    service = {
-        "selector": _SELECTOR,
-        "ports": [{"name": "metrics", "port": _METRICS, "protocol": "TCP", "targetPort": "metrics"}],
-    }
+    deployment = _build_deployment(owner["spec"], owner["metadata"]["namespace"], config, image, replicas)
     contents: dict[Resource, Json] = {
-        SERVICE_ACCOUNTS: {},
+        SERVICE_ACCOUNTS: {"automountServiceAccountToken": False},
         CONFIG_MAPS: {"data": {KEY: config.document}},
-        SERVICES: {"spec": service},
+        SERVICES: {"spec": build_metrics_service(_SELECTOR)},
         DEPLOYMENTS: {"spec": deployment},
     }
     return {resource: _build_object(owner, resource, content) for resource, content in contents.items()}
@@ -82,33 +78,25 @@ def _build_object(owner: Json, resource: Resource, content: Json) -> Json:
     }
 
 
-def _build_deployment(namespace: str, config: ConfigReview, image: str) -> Json:
-    container = {
-        "name": "scheduler",
-        "image": image,
-        "args": _build_arguments(namespace, config),
-        "ports": [
-            {"name": "metrics", "containerPort": _METRICS, "protocol": "TCP"},
-            {"name": "health", "containerPort": _HEALTH, "protocol": "TCP"},
-        ],
-        "livenessProbe": {"httpGet": {"path": "/livez", "port": "health"}, "initialDelaySeconds": 45},
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}},
-        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [{"name": "config", "mountPath": _FOLDER, "readOnly": True}],
-    }
-    pod = {
-        "serviceAccountName": NAME,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [container],
-        "volumes": [{"name": "config", "configMap": {"name": CONFIG_COPY}}],
-    }
+def _build_deployment(spec: Json, namespace: str, config: ConfigReview, image: str, replicas: int) -> Json:
+    pod = build_pod(
+        NAME,
+        image,
+        _build_arguments(spec, namespace, config),
+        name="scheduler",
+        cpu="100m",
+        memory="256Mi",
+        volumes=[("config", _FOLDER, {"configMap": {"name": CONFIG_COPY}})],
+    )
+    topology = get_topology(spec) or {}
+    term = {"labelSelector": {"matchLabels": _SELECTOR}, "topologyKey": "kubernetes.io/hostname"}
+    preferred = [{"weight": 100, "podAffinityTerm": term}]
+    pod["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    # Null removes what an earlier topology set, and of an object that is created it is ignored.
+    pod["nodeSelector"] = topology.get("nodeSelector") or None
+    pod["tolerations"] = topology.get("tolerations") or None
     return {
-        "replicas": 1,
+        "replicas": replicas,
         "selector": {"matchLabels": _SELECTOR},
         "template": {
             "metadata": {"labels": _LABELS, "annotations": {CONFIG_HASH: config.digest}},
@@ -117,13 +105,19 @@ def _build_deployment(namespace: str, config: ConfigReview, image: str) -> Json:
     }
 
 
-def _build_arguments(namespace: str, config: ConfigReview) -> list[str]:
+def get_topology(spec: Json) -> Json | None:
+    """None for one replica."""
+    topology: Json = spec.get("topology", {})
+    return topology.get("highlyAvailableTopology", {}) if topology.get("mode") == "HighlyAvailable" else None
+
+
+def _build_arguments(spec: Json, namespace: str, config: ConfigReview) -> list[str]:
     settings = {"resourceNamespace": namespace, "resourceName": NAME, **dict(config.lease_terms)}
     return [
         "controller",
+        f"-v={VERBOSITY[spec.get('logLevel', 'Normal')]}",
         f"--config={_FOLDER}/{KEY}",
         "--controllers=scheduler",
-        f"--health-address=:{_HEALTH}",
-        f"--metrics-address=:{_METRICS}",
+        *build_address_settings(),
         *(f"--set=leaderElection.{name}={value}" for name, value in settings.items()),
     ]

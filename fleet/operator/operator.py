@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 import structlog
 
 from fleet.clock import Clock
-from fleet.errors import ApiError, LeadershipLost, NotLeading, QueueClosed
+from fleet.errors import ApiError, LeadershipLost, NotFound, NotLeading, QueueClosed
 from fleet.kube.api import Api, WriteGate
 from fleet.kube.backoff import JITTER, Jitter
 from fleet.kube.cache.reflector import ListFilter
@@ -19,11 +20,22 @@ from fleet.kube.events import WARNING, EventRecorder, ObjectReference
 from fleet.kube.informer import Informer, InformerConfig
 from fleet.kube.leader_election import FencedApi, LeaderElector, Leadership, unique_identity
 from fleet.kube.lease import LEASES
+from fleet.kube.objects import Objects
 from fleet.kube.resource import STATUS, Resource, join_key
 from fleet.kube.workqueue import WorkQueue
 from fleet.model.views import Metadata, Observed, View
 from fleet.operator.configuration import KEY, MISSING, ConfigReview, review_config
-from fleet.operator.operands import CONFIG_MAPS, MANAGED, NAME, SECONDARY_SCHEDULERS, Json, get_operand_name
+from fleet.operator.nodes import NODES, Node, count_tolerated, format_selector
+from fleet.operator.operands import (
+    CONFIG_MAPS,
+    MANAGED,
+    NAME,
+    SECONDARY_SCHEDULERS,
+    VERBOSITY,
+    Json,
+    get_operand_name,
+    get_topology,
+)
 from fleet.operator.plan import ObservedOperands, Plan, build_condition, build_plan, find_document
 
 COMPONENT: Final = "fleet-operator"
@@ -47,12 +59,21 @@ class Operator:
     """One candidate for the lease of the operators of a namespace."""
 
     def __init__(
-        self, api: Api, namespace: str, *, clock: Clock, jitter: Jitter = JITTER, identity: str | None = None
+        self,
+        api: Api,
+        namespace: str,
+        *,
+        clock: Clock,
+        jitter: Jitter = JITTER,
+        identity: str | None = None,
+        set_verbosity: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._api, self._clock, self._namespace = api, clock, namespace
         self._gate = WriteGate(api, clock=clock)
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
         self._stopping = asyncio.Event()
+        self._set_verbosity, self._log_level = set_verbosity, "Normal"
+        self._nodes = Objects(api, NODES, build_codec(Node))
         self._events = EventRecorder(self._gate, clock=clock, component=COMPONENT)
         access = InformerConfig(reads=api, writes=self._gate, clock=clock, jitter=jitter)
         within = ListFilter(namespace=namespace)
@@ -156,15 +177,35 @@ class Operator:
         owner = self._find(SECONDARY_SCHEDULERS, key)
         if owner is None or owner["metadata"].get("deletionTimestamp"):
             return
-        plan = build_plan(owner, self._review(owner["spec"]["schedulerConfig"]), self._observe())
+        spec = owner["spec"]
+        self._follow_log_level(spec.get("operatorLogLevel", "Normal"))
+        plan = build_plan(owner, self._review(spec["schedulerConfig"]), self._observe(await self._count_nodes(spec)))
         await self._apply(owner, plan)
+        for reason, message in plan.warnings:
+            self._events.emit(_refer_to(owner), WARNING, reason, message)
         await self._write_status(key, owner, plan.status)
 
     def _review(self, name: str) -> ConfigReview:
         document = find_document(self._find(CONFIG_MAPS, join_key(self._namespace, name)), name)
         return document if isinstance(document, ConfigReview) else review_config(document)
 
-    def _observe(self) -> ObservedOperands:
+    def _follow_log_level(self, level: str) -> None:
+        if level != self._log_level:
+            self._log_level = level
+            self._set_verbosity(VERBOSITY[level])
+
+    async def _count_nodes(self, spec: Json) -> int:
+        """Read and not watched: a node that joins is counted by the next resync."""
+        topology = get_topology(spec)
+        if topology is None:
+            return 0
+        try:
+            matching = await self._nodes.list(labels=format_selector(topology))
+        except NotFound:
+            return 0  # not every hub has nodes
+        return count_tolerated((node.view for node in matching), topology)
+
+    def _observe(self, nodes: int) -> ObservedOperands:
         keys = {resource: join_key(self._namespace, get_operand_name(resource)) for resource in MANAGED}
         objects = {item: document for item, key in keys.items() if (document := self._find(item, key)) is not None}
         copied = (objects.get(CONFIG_MAPS, {}).get("data") or {}).get(KEY)
@@ -173,6 +214,7 @@ class Operator:
             objects=objects,
             copied=_NEVER_COPIED if copied is None else review_config(copied),
             holder=_get_holder(lease),
+            nodes=nodes,
             now=self._clock.now(),
         )
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fleet.errors import InputError
 from fleet.kube.resource import Resource
-from fleet.model.kinds.secondary import ImagePolicy
+from fleet.model.kinds.secondary import HighlyAvailableTopology, ImagePolicy
 from fleet.operator.configuration import KEY, MISSING, ConfigReview
 from fleet.operator.operands import (
     APPLIED,
@@ -20,6 +20,7 @@ from fleet.operator.operands import (
     Json,
     build_operands,
     get_operand_name,
+    get_topology,
 )
 from fleet.release.references import DIGEST, parse_reference
 from fleet.release.tags import parse_tag
@@ -30,6 +31,7 @@ AS_EXPECTED: Final = "AsExpected"
 PROGRESS_DEADLINE: Final = 600.0
 """Seconds."""
 _ALLOWED_KINDS: Final = ImagePolicy().allowed_kinds
+_MOST_REPLICAS: Final = HighlyAvailableTopology().max_replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,8 @@ class ObservedOperands:
     """Of the copy in use."""
     holder: str
     """Of the scheduler's lease."""
+    nodes: int = 0
+    """Nodes on which its pods may run, where that decides on their number."""
     now: datetime
 
 
@@ -50,6 +54,8 @@ class Plan:
     deletions: tuple[Resource, ...] = ()
     reverted: tuple[Resource, ...] = ()
     """Of `writes`, the objects that were changed by hand."""
+    warnings: tuple[tuple[str, str], ...] = ()
+    """Reasons and messages of events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ def build_plan(owner: Json, config: ConfigReview, seen: ObservedOperands) -> Pla
         )
     image_problem = check_image(spec["schedulerImage"], spec.get("imagePolicy", {}).get("allowedKinds", _ALLOWED_KINDS))
     finding = _find_problem(config, image_problem, seen.objects.keys() - owned.keys())
-    desired = _build_desired(owner, config, seen.copied, owned, uses_image=image_problem is None)
+    desired = _build_desired(owner, config, seen, owned, uses_image=image_problem is None)
     if finding is not None and finding.reason == "NameTaken":
         desired = {}
     writes = {key: item for key, item in desired.items() if not is_contained(item, owned.get(key))}
@@ -80,7 +86,21 @@ def build_plan(owner: Json, config: ConfigReview, seen: ObservedOperands) -> Pla
         key for key, item in writes.items() if key in owned and _get_applied(item) == _get_applied(owned[key])
     )
     status = _build_status(owner, config, seen, owned, writes, finding)
-    return Plan(status=status) if state == "Unmanaged" else Plan(status=status, writes=writes, reverted=reverted)
+    if state == "Unmanaged":
+        return Plan(status=status)
+    warnings = _list_warnings(spec, seen.nodes) if DEPLOYMENTS in writes else ()
+    return Plan(status=status, writes=writes, reverted=reverted, warnings=warnings)
+
+
+def count_replicas(spec: Json, nodes: int) -> int:
+    topology = get_topology(spec)
+    return 1 if topology is None else max(1, min(nodes, topology.get("maxReplicas", _MOST_REPLICAS)))
+
+
+def _list_warnings(spec: Json, nodes: int) -> tuple[tuple[str, str], ...]:
+    if nodes or get_topology(spec) is None:
+        return ()
+    return (("NoMatchingNode", "spec.topology.highlyAvailableTopology: no node matches; one pod is created"),)
 
 
 def check_image(image: str, allowed: Sequence[str]) -> str | None:
@@ -131,12 +151,24 @@ def _find_problem(config: ConfigReview, image: str | None, foreign: set[Resource
 
 
 def _build_desired(
-    owner: Json, config: ConfigReview, copied: ConfigReview, owned: Mapping[Resource, Json], *, uses_image: bool
+    owner: Json, config: ConfigReview, seen: ObservedOperands, owned: Mapping[Resource, Json], *, uses_image: bool
 ) -> dict[Resource, Json]:
     """With the last good document and image where the new ones cannot be used; nothing if there are none."""
-    used = config if config.is_valid else copied
+    used = config if config.is_valid else seen.copied
     image = owner["spec"]["schedulerImage"] if uses_image else _get_image(owned)
-    return build_operands(owner, used, image) if used.is_valid and image else {}
+    replicas = count_replicas(owner["spec"], seen.nodes)
+    if not (used.is_valid and image):
+        return {}
+    desired = build_operands(owner, used, image, replicas)
+    _remove_labels(desired[DEPLOYMENTS], _get_pod(owned))
+    return desired
+
+
+def _remove_labels(deployment: Json, pod: Json) -> None:
+    """Labels of nodes that are no longer asked for: merging would keep them."""
+    wanted = deployment["spec"]["template"]["spec"]
+    for key in pod.get("spec", {}).get("nodeSelector") or {} if wanted["nodeSelector"] else ():
+        wanted["nodeSelector"] = {key: None} | wanted["nodeSelector"]
 
 
 def _get_image(objects: Mapping[Resource, Json]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from fleet.manager.hub_connection import connect
 from fleet.manager.logs import configure
 from fleet.operator.operator import Operator
 from fleet.settings import Settings
+from fleet.settings.tree import DEBUG_VERBOSITY
 
 STOPPED: Final = 0
 FAILED: Final = 1
@@ -46,10 +48,15 @@ def run_operator(options: OperatorOptions) -> int:
     return FAILED
 
 
+def _set_verbosity(settings: Settings, verbosity: int) -> None:
+    level = "debug" if verbosity >= DEBUG_VERBOSITY else settings.logging.level
+    configure(level, settings.logging.format)
+
+
 async def _serve(options: OperatorOptions) -> None:
     clock, settings = SystemClock(), options.settings
     async with await connect(settings, kubeconfig=options.kubeconfig, context=options.context, clock=clock) as hub:
-        operator = Operator(hub, options.namespace, clock=clock)
+        operator = Operator(hub, options.namespace, clock=clock, set_verbosity=partial(_set_verbosity, settings))
         health = HealthChecks(clock)
         health.add_readiness_check("caches", operator.list_unsynced)
         addresses = {"health_address": settings.health.address, "metrics_address": settings.metrics.address}

@@ -391,6 +391,10 @@ class HealthSection(Section):
     address: Annotated[Address, Field(description="Address of `/livez` and `/readyz`, or `off`.")] = Address(":8081")
 
 
+DEBUG_VERBOSITY: Final = 4
+"""Of the option -v: from here on the log has the level `debug`."""
+
+
 class LoggingSection(Section):
     """Logs on standard error."""
 

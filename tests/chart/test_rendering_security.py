@@ -89,7 +89,7 @@ def test_only_who_needs_a_token_has_one(rendered: Rendered) -> None:
     assert tokens.pop("Job fleet-migrate", False) is False
     assert tokens.pop("Pod fleet-test") is False
     assert tokens == {f"Deployment {one['metadata']['name']}": True for one in rendered.of("Deployment")}
-    assert tokens.keys() <= {"Deployment fleet-controller", "Deployment fleet-api"}
+    assert tokens.keys() <= {"Deployment fleet-controller", "Deployment fleet-api", f"Deployment {OPERATOR}"}
     assert all(one["automountServiceAccountToken"] is False for one in rendered.of("ServiceAccount"))
 
 
@@ -142,6 +142,10 @@ def test_a_pod_that_is_not_restricted_is_complained_about(
 
 
 # --- rights -----------------------------------------------------------------------------------------------------------
+
+ROLES: Final = ("ClusterRole", "ClusterRoleBinding")
+OPERATOR: Final = "fleet-operator"
+SECONDARY: Final = "secondary-scheduler"
 
 
 def rights_of(role: Json) -> Rights:
@@ -295,12 +299,31 @@ def test_accounts_are_bound_to_their_own_roles_only(rendered: Rendered) -> None:
         ("fleet-controller", "Role", "fleet-lease"),
     }
     aggregated = {("fleet-api", "Role", "extension-apiserver-authentication-reader")}
+    operating = {
+        (OPERATOR, "Role", OPERATOR),
+        (OPERATOR, "ClusterRole", f"{OPERATOR}-{NAMESPACE}"),
+        (SECONDARY, "ClusterRole", f"{SECONDARY}-{NAMESPACE}"),
+        (SECONDARY, "Role", f"{SECONDARY}-leases"),
+    }
     assert bound == (
         {("fleet-api", "ClusterRole", "fleet-api")}
         | (deciding if rendered.has("Deployment", "fleet-controller") else set())
         | (aggregated if rendered.has("APIService", "v1.explain.fleet") else set())
+        | (operating if rendered.has("Deployment", OPERATOR) else set())
     )
     assert all(subject["namespace"] == NAMESPACE for one in bindings for subject in one["subjects"])
+
+
+def test_the_scheduler_of_the_operator_may_do_what_a_scheduler_does(helm: Helm) -> None:
+    rendered = helm.combination("operator")
+    assert rights_of(rendered.one("ClusterRole", f"{SECONDARY}-{NAMESPACE}")) == DECIDING
+
+
+def test_without_roles_the_operator_has_none(helm: Helm) -> None:
+    rendered = helm.with_values("operator.enabled=true", "rbac.create=false")
+    assert rendered.has("Deployment", OPERATOR)
+    assert not [each for kind in ROLES for each in rendered.of(kind) if NAMESPACE in each["metadata"]["name"]]
+    assert not any(rendered.has("Role", name) for name in (OPERATOR, f"{SECONDARY}-leases"))
 
 
 # --- beside KubeFleet -------------------------------------------------------------------------------------------------

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from fleet.errors import Invalid
-from fleet.kube.api import Request
+from fleet.kube.api import Api, Request
 from fleet.kube.resource import STATUS, Resource
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.manager.manager import SCHEDULER, Manager
+from fleet.operator.nodes import NODES
 from fleet.operator.operands import (
     CONFIG_COPY,
     CONFIG_HASH,
@@ -27,7 +29,7 @@ from fleet.operator.operands import (
     SERVICES,
     get_operand_name,
 )
-from fleet.operator.operator import Operator
+from fleet.operator.operator import RESYNC, Operator
 from tests.e2e.world import EVENTS, NAMESPACES, World, configured
 from tests.fake_hub import Fault, Faults, FaultyApi, fair
 from tests.faults.configured import HEAD
@@ -55,6 +57,9 @@ class Scene:
     hub: HubApi
     world: World
     clock: VirtualClock
+    verbosities: list[int]
+    """As the operator changed its own."""
+    nodes: list[dict[str, Any]]
 
     async def configure(self, document: str) -> None:
         metadata = {"name": "load-aware", "namespace": PLACE}
@@ -102,6 +107,18 @@ class Scene:
         container = template["spec"]["containers"][0]
         return container["image"], template["metadata"]["annotations"][CONFIG_HASH], container["args"]
 
+    async def count_replicas(self) -> int:
+        replicas: int = (await self.world.get(DEPLOYMENTS, SCHEDULER_KEY))["spec"]["replicas"]
+        return replicas
+
+    async def read_pod(self) -> dict[str, Any]:
+        pod: dict[str, Any] = (await self.world.get(DEPLOYMENTS, SCHEDULER_KEY))["spec"]["template"]["spec"]
+        return pod
+
+    async def list_events(self, reason: str) -> list[tuple[str, str]]:
+        events = await self.world.all(EVENTS)
+        return [(item["reason"], item["message"]) for item in events if item["reason"] == reason]
+
     async def list_reverted(self) -> list[tuple[str, int]]:
         events = await self.world.all(EVENTS)
         return [(item["message"], item["count"]) for item in events if item["reason"] == "Reverted"]
@@ -110,16 +127,45 @@ class Scene:
         return sum(request.is_write and "leases" not in request.path for request in self.hub.requests)
 
 
+class ApiWithNodes:
+    """Of a hub that has nodes; the embedded one has none."""
+
+    def __init__(self, api: Api, nodes: list[dict[str, Any]]) -> None:
+        self._api, self._nodes = api, nodes
+
+    async def call(self, request: Request) -> bytes:
+        if request.path != NODES.collection():
+            return await self._api.call(request)
+        wanted = parse_labels(dict(request.query).get("labelSelector", ""))
+        matching = [node for node in self._nodes if wanted.items() <= node["metadata"]["labels"].items()]
+        return msgspec.json.encode({"kind": "NodeList", "metadata": {}, "items": matching})
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._api.stream(request)
+
+
+def parse_labels(selector: str) -> dict[str, str]:
+    return dict(part.split("=") for part in selector.split(",") if part)
+
+
 @asynccontextmanager
 async def a_scene(fault: Faults = fair) -> AsyncIterator[Scene]:
     clock = VirtualClock()
     hub = a_hub(clock=lambda: clock.now().timestamp())
     world = World(hub)
     await world.create(NAMESPACES, {"metadata": {"name": PLACE}})
-    operator = Operator(FaultyApi(hub, fault), PLACE, clock=clock, jitter=no_jitter)
+    verbosities: list[int] = []
+    nodes: list[dict[str, Any]] = []
+    operator = Operator(
+        ApiWithNodes(FaultyApi(hub, fault), nodes),
+        PLACE,
+        clock=clock,
+        jitter=no_jitter,
+        set_verbosity=verbosities.append,
+    )
     async with asyncio.TaskGroup() as group:
         group.create_task(operator.run(), name="operator")
-        yield Scene(hub, world, clock)
+        yield Scene(hub, world, clock, verbosities, nodes)
         operator.stop()
 
 
@@ -315,6 +361,108 @@ async def test_nothing_is_written_while_nothing_changes() -> None:
         assert await scene.list_reverted() == []
 
 
+@pytest.mark.parametrize("level, verbosity", [("", 2), ("Normal", 2), ("Debug", 4), ("Trace", 6), ("TraceAll", 8)])
+@virtual
+async def test_O_08_the_log_level_is_an_option_of_the_scheduler(level: str, verbosity: int) -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare(**({"logLevel": level} if level else {}))
+        _, _, arguments = await scene.read_deployed()
+        assert [item for item in arguments if item.startswith("-v")] == [f"-v={verbosity}"]
+
+
+@virtual
+async def test_O_08_the_log_level_of_the_operator_is_followed() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        assert scene.verbosities == []
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"operatorLogLevel": "Trace"}})
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"operatorLogLevel": None}})
+        assert scene.verbosities == [6, 2]
+
+
+def add_nodes(scene: Scene, *labels: dict[str, str], **spec: Any) -> None:
+    for own in labels:
+        scene.nodes.append({"metadata": {"name": f"node-{len(scene.nodes)}", "labels": own}, "spec": spec})
+
+
+HA: Final = {"mode": "HighlyAvailable"}
+
+
+@pytest.mark.parametrize("nodes, replicas", [(5, 3), (2, 2), (0, 1)])
+@virtual
+async def test_O_09_there_are_as_many_pods_as_nodes_up_to_three(nodes: int, replicas: int) -> None:
+    async with a_scene() as scene:
+        add_nodes(scene, *[{"pool": "fleet"}] * nodes)
+        await scene.configure(GOOD)
+        await scene.declare(topology=HA)
+        assert await scene.count_replicas() == replicas
+        assert [reason for reason, _ in await scene.list_events("NoMatchingNode")] == ["NoMatchingNode"] * (not nodes)
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"topology": {"mode": "SingleReplica"}}})
+        assert await scene.count_replicas() == 1
+
+
+@virtual
+async def test_O_09_only_nodes_that_match_and_whose_taints_are_tolerated_count() -> None:
+    taint = {"key": "infra", "effect": "NoSchedule"}
+    async with a_scene() as scene:
+        add_nodes(scene, {"pool": "fleet"}, {"pool": "other"})
+        add_nodes(scene, {"pool": "fleet"}, taints=[taint])
+        add_nodes(scene, {"pool": "fleet"}, taints=[{**taint, "effect": "PreferNoSchedule"}])
+        await scene.configure(GOOD)
+        selector = {"nodeSelector": {"pool": "fleet"}}
+        await scene.declare(topology={**HA, "highlyAvailableTopology": selector})
+        assert await scene.count_replicas() == 2
+        tolerating = {**selector, "tolerations": [{"key": "infra", "operator": "Exists"}]}
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"topology": {"highlyAvailableTopology": tolerating}}})
+        assert await scene.count_replicas() == 3
+        pod = await scene.read_pod()
+        assert (pod["nodeSelector"], pod["tolerations"]) == (selector["nodeSelector"], tolerating["tolerations"])
+
+
+@virtual
+async def test_O_09_a_node_that_joins_is_counted_by_the_next_resync() -> None:
+    async with a_scene() as scene:
+        add_nodes(scene, {})
+        await scene.configure(GOOD)
+        await scene.declare(topology=HA)
+        add_nodes(scene, {})
+        await asyncio.sleep(RESYNC + SETTLED)
+        assert await scene.count_replicas() == 2
+
+
+@virtual
+async def test_O_09_nodes_that_an_earlier_topology_asked_for_are_forgotten() -> None:
+    async with a_scene() as scene:
+        add_nodes(scene, {"pool": "fleet", "zone": "1"})
+        await scene.configure(GOOD)
+        await scene.declare(topology={**HA, "highlyAvailableTopology": {"nodeSelector": {"pool": "fleet"}}})
+        change = {"spec": {"topology": {"highlyAvailableTopology": {"nodeSelector": {"pool": None, "zone": "1"}}}}}
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, change)
+        assert (await scene.read_pod())["nodeSelector"] == {"zone": "1"}
+        single = {"mode": "SingleReplica", "highlyAvailableTopology": None}
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"topology": single}})
+        assert "nodeSelector" not in await scene.read_pod()
+        await scene.roll_out()
+        writes = scene.count_writes()
+        await asyncio.sleep(2 * RESYNC)
+        assert scene.count_writes() == writes
+
+
+@virtual
+async def test_O_14_another_image_alone_rolls_the_deployment() -> None:
+    other = "registry.example/platform/fleet-with-plugins:v0.22.7"
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        await scene.roll_out()
+        before = await scene.read_deployed()
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"schedulerImage": other}})
+        assert await scene.read_deployed() == (other, *before[1:])
+        assert (await scene.condition("Progressing"))[:2] == ("True", "RollingOut")
+
+
 @virtual
 async def test_G_12_an_image_of_a_kind_that_is_not_allowed_is_refused_with_its_kind() -> None:
     async with a_scene() as scene:
@@ -398,10 +546,14 @@ async def test_a_write_that_fails_twice_is_reported_as_degraded() -> None:
         {"schedulerConfig": ""},
         {"schedulerImage": None},
         {"imagePolicy": {"allowedKinds": ["nightly"]}},
+        {"logLevel": "Loud"},
+        {"topology": {"mode": "Many"}},
+        {"topology": {"mode": "HighlyAvailable", "highlyAvailableTopology": {"maxReplicas": 0}}},
+        {"topology": {"highlyAvailableTopology": {"maxReplicas": 2}}},
     ],
 )
 @virtual
-async def test_the_hub_refuses_values_that_mean_nothing(spec: dict[str, Any]) -> None:
+async def test_O_08_O_10_the_hub_refuses_values_that_mean_nothing(spec: dict[str, Any]) -> None:
     async with a_scene() as scene:
         with pytest.raises(Invalid):
             await scene.declare(**spec)

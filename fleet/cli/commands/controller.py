@@ -18,12 +18,14 @@ from fleet.errors import ConfigurationError
 from fleet.settings import Effective, load_settings
 from fleet.settings.document.substitution import SecretValues
 from fleet.settings.loading import Flag
+from fleet.settings.tree import DEBUG_VERBOSITY
 from fleet.similarity import did_you_mean
 
 PLACEMENT: Final = "placement"
 SCHEDULER: Final = "scheduler"
 CONTROLLERS: Final = (PLACEMENT, SCHEDULER)
 BAD_INPUT: Final = 2
+_MOST_VERBOSE: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +40,15 @@ class ControllerCommandOptions:
     health_address: str | None = None
     metrics_address: str | None = None
     leader_elect: bool | None = None
+    verbosity: str = "2"
 
 
 def run_controller_command(options: ControllerCommandOptions, environ: Mapping[str, str] = os.environ) -> int:
     """Returns the exit code. All problems are reported before anything is started."""
     problems: list[str] = []
     controllers = _parse_controllers(options.controllers, problems)
+    if _parse_verbosity(options.verbosity) is None:
+        problems.append(f"-v: {options.verbosity.removeprefix('=')!r} is no number from 0 to {_MOST_VERBOSE}")
     effective = _load_effective(options, environ, problems)
     if options.kubeconfig is not None and not options.kubeconfig.is_file():
         problems.append(f"--kubeconfig: there is no file {options.kubeconfig}")
@@ -104,6 +109,12 @@ def _parse_controllers(text: str, problems: list[str]) -> frozenset[str]:
     return frozenset(names)
 
 
+def _parse_verbosity(text: str) -> int | None:
+    """`-v=4` has the form that other components of Kubernetes take, `-v 4` that of the other options."""
+    digits = text.removeprefix("=")
+    return int(digits) if digits.isascii() and digits.isdigit() and int(digits) <= _MOST_VERBOSE else None
+
+
 def _load_effective(
     options: ControllerCommandOptions, environ: Mapping[str, str], problems: list[str]
 ) -> Effective | None:
@@ -142,6 +153,8 @@ def _collect_flags(options: ControllerCommandOptions) -> Iterator[Flag]:
     if options.leader_elect is not None:
         option = "--leader-elect" if options.leader_elect else "--no-leader-elect"
         yield Flag(option, "leaderElection.leaderElect", str(options.leader_elect).lower())
+    if (_parse_verbosity(options.verbosity) or 0) >= DEBUG_VERBOSITY:
+        yield Flag("-v", "logging.level", "debug")
 
 
 def _print_problems(problems: Sequence[str]) -> None:

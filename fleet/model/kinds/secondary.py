@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fleet.model.kinds.markers import Int32, Int64
+from fleet.model.kinds.markers import Int32, Int64, ValidationRule
 from fleet.model.kinds.meta import Conditions, Document, Model
 
 ImageKind = Literal["release", "ondemand", "branchfix", "prerelease", "snapshot", "staging", "local"]
@@ -19,6 +19,52 @@ class ImagePolicy(Model):
         tuple[ImageKind, ...],
         Field(max_length=7, description="Kinds of release tags, as `fleet release parse` names them."),
     ] = ("release", "ondemand", "branchfix")
+
+
+class NodeToleration(Model):
+    """Taints of nodes that pods accept."""
+
+    key: Annotated[str, Field(max_length=316, description="Of the taint; any when empty.")] = ""
+    operator: Annotated[Literal["Exists", "Equal"], Field(description="Exists accepts any value.")] = "Equal"
+    value: Annotated[str, Field(max_length=63, description="Of the taint, with Equal.")] = ""
+    effect: Annotated[
+        Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"], Field(description="Of the taint; any when empty.")
+    ] = ""
+
+
+class HighlyAvailableTopology(Model):
+    """As many pods as there are matching nodes, up to a limit."""
+
+    max_replicas: Annotated[Int32, Field(ge=1, description="Most pods.")] = 3
+    node_selector: Annotated[
+        dict[str, str] | None, Field(max_length=32, description="Labels of the nodes that pods may run on.")
+    ] = None
+    tolerations: Annotated[
+        tuple[NodeToleration, ...], Field(max_length=32, description="Taints that pods accept.")
+    ] = ()
+
+
+class SchedulerTopology(Model):
+    """Number of pods."""
+
+    rules = (
+        ValidationRule(
+            text="highlyAvailableTopology needs mode HighlyAvailable",
+            cel="self.mode == 'HighlyAvailable' || !has(self.highlyAvailableTopology)",
+            holds=lambda topology: topology.mode == "HighlyAvailable" or topology.highly_available_topology is None,
+        ),
+    )
+
+    mode: Annotated[
+        Literal["SingleReplica", "HighlyAvailable"],
+        Field(description="HighlyAvailable: one pod on each of several nodes, of which one decides."),
+    ] = "SingleReplica"
+    highly_available_topology: Annotated[
+        HighlyAvailableTopology | None, Field(description="For mode HighlyAvailable only.")
+    ] = None
+
+
+LogLevel = Literal["Normal", "Debug", "Trace", "TraceAll"]
 
 
 class SecondarySchedulerSpec(Model):
@@ -43,6 +89,11 @@ class SecondarySchedulerSpec(Model):
         str, Field(min_length=1, max_length=512, description="Image of Fleet, with a release tag.")
     ]
     image_policy: Annotated[ImagePolicy, Field(description="Images that may run.")] = ImagePolicy()
+    log_level: Annotated[
+        LogLevel, Field(description="Of the scheduler: Normal has the option -v=2, Debug 4, Trace 6, TraceAll 8.")
+    ] = "Normal"
+    operator_log_level: Annotated[LogLevel, Field(description="Of the operator.")] = "Normal"
+    topology: Annotated[SchedulerTopology, Field(description="Number of pods.")] = SchedulerTopology()
 
 
 class SecondaryImage(Model):

@@ -25,6 +25,7 @@ LEFT_OUT = [
     r".*esourceSelectors\[\]\.labelSelector",
     r"spec\.minAvailable",
     r".*\.beforeStageTasks",
+    r"spec\.topology\.highlyAvailableTopology",
 ]
 
 

@@ -1,0 +1,245 @@
+"""The operator as the chart installs it, with the rights that it has then, on a cluster with its controllers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.operator.operands import CONFIG_COPY, CONFIG_HASH, NAME
+from tests.chart.pods import Machine
+from tests.chart.release import Release, install_definitions, make_restricted
+from tests.chart.rights import requests_of, user_of
+from tests.control_plane.cluster import Cluster
+from tests.control_plane.waiting import soon
+from tests.e2e.hub import Hub
+from tests.e2e.hub import soon as soon_async
+from tests.e2e.world import NAMESPACES, World
+from tests.faults.configured import HEAD
+
+Json = dict[str, Any]
+
+pytestmark = pytest.mark.timeout(900)
+
+GOOD: Final = HEAD + "profiles:\n- schedulerName: packed\n"
+OTHER: Final = HEAD + "profiles:\n- schedulerName: packed\n  percentageOfClustersToScore: 50\n"
+BROKEN: Final = (
+    HEAD + "profiles:\n- schedulerName: packed\n  plugins:\n    filter:\n      enabled: [{name: Nonesuch}]\n"
+)
+IMAGE: Final = "registry.example/fleet/scheduler:v0.22.6"
+VALUES: Final = ("--set=operator.enabled=true", "--set=history.type=none", "--set=api.enabled=false")
+OPERATOR: Final = "fleet-operator"
+
+
+@dataclass(frozen=True)
+class Scene:
+    machine: Machine
+    audit_log: Path
+
+    @property
+    def release(self) -> Release:
+        return self.machine.release
+
+    def path(self, group: str, plural: str, name: str) -> str:
+        return f"{group}/namespaces/{self.release.namespace}/{plural}/{name}"
+
+    @property
+    def deployment(self) -> str:
+        return self.path("/apis/apps/v1", "deployments", NAME)
+
+    @property
+    def service(self) -> str:
+        return self.path("/api/v1", "services", NAME)
+
+    @property
+    def config(self) -> str:
+        return self.path("/api/v1", "configmaps", "load-aware")
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        account = self.path("/api/v1", "serviceaccounts", NAME)
+        return account, self.path("/api/v1", "configmaps", CONFIG_COPY), self.service, self.deployment
+
+    @property
+    def owner(self) -> str:
+        return self.path("/apis/operator.fleet.dev/v1", "secondaryschedulers", "cluster")
+
+    def get(self, path: str) -> Json:
+        document: Json = self.release.hub.get(path).ok()
+        return document
+
+    def exists(self, path: str) -> bool:
+        return self.release.hub.get(path).status == 200
+
+    def patch(self, path: str, patch: Json) -> None:
+        self.release.hub.patch(path, patch).ok()
+
+    def configure(self, document: str) -> None:
+        written = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "load-aware"}}
+        self.release.kubectl("apply", "-f", "-", stdin=json.dumps({**written, "data": {"config.yaml": document}}))
+
+    def condition(self, type: str) -> tuple[str, str]:
+        conditions = self.get(self.owner).get("status", {}).get("conditions", ())
+        return next(((each["status"], each["reason"]) for each in conditions if each["type"] == type), ("", ""))
+
+    def soon_is(self, type: str, status: str, reason: str) -> None:
+        soon(lambda: self.condition(type) == (status, reason))
+
+    def read_hash(self) -> str:
+        template = self.get(self.deployment)["spec"]["template"]
+        digest: str = template["metadata"]["annotations"][CONFIG_HASH]
+        return digest
+
+
+@pytest.fixture(scope="module")
+def scene(cluster_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """With the controller and the operator running, in a namespace that takes restricted pods only."""
+    folder = tmp_path_factory.mktemp("operator")
+    with Cluster(folder / "cluster", programs=cluster_programs) as cluster:
+        release = Release(cluster.access, folder)
+        make_restricted(release.hub, release.namespace)
+        install_definitions(release)
+        release.install(*VALUES)
+        machine = Machine(release, folder)
+        with machine.container_of("fleet-controller").running(), machine.container_of(OPERATOR).running():
+            yield Scene(machine, cluster.audit_log)
+
+
+@contextmanager
+def declared(scene: Scene, document: str | None = GOOD, **spec: Any) -> Iterator[None]:
+    """A SecondaryScheduler, gone with all that belongs to it at the end."""
+    if document is not None:
+        scene.configure(document)
+    owner = {
+        "apiVersion": "operator.fleet.dev/v1",
+        "kind": "SecondaryScheduler",
+        "metadata": {"name": "cluster"},
+        "spec": {"schedulerConfig": "load-aware", "schedulerImage": IMAGE, **spec},
+    }
+    scene.release.kubectl("create", "-f", "-", stdin=json.dumps(owner))
+    try:
+        yield
+    finally:
+        scene.release.kubectl("delete", "secondaryscheduler/cluster", "configmap/load-aware", "--ignore-not-found")
+        soon(lambda: not any(map(scene.exists, scene.operands)))
+
+
+async def place(scene: Scene) -> dict[str, Any]:
+    async with Hub("real", scene.release.access).connected() as admin:
+        world = World(admin)
+        await world.join("ams")
+        await world.create(NAMESPACES, {"metadata": {"name": "shop"}})
+        selector = [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]
+        annotations = {"scheduling.fleet.dev/scheduler-name": "packed"}
+        await world.create(
+            CLUSTER_SCOPED.placement,
+            {"metadata": {"name": "web", "annotations": annotations}, "spec": {"resourceSelectors": selector}},
+        )
+        bound: dict[str, Any] = await soon_async(lambda: world.states("web"))
+        return bound
+
+
+def test_O_01_the_scheduler_runs_with_the_rights_of_the_chart_and_binds_what_names_its_profile(scene: Scene) -> None:
+    with declared(scene):
+        scene.soon_is("Progressing", "False", "AsExpected")
+        scene.soon_is("Available", "False", "NoLeader")
+        with scene.machine.container_of(NAME).running():
+            assert list(asyncio.run(place(scene))) == ["ams"]
+            scene.soon_is("Available", "True", "AsExpected")
+        assert scene.get(scene.owner)["status"]["readyReplicas"] == 1
+    for account in (OPERATOR, NAME):
+        asked = requests_of(scene.audit_log, user_of(account, namespace=scene.release.namespace))
+        assert asked
+        assert [str(each) for each in asked if each.is_denied or each.code in (401, 403)] == []
+
+
+def test_O_02_O_03_O_04_documents_that_come_late_change_and_break(scene: Scene) -> None:
+    with declared(scene, document=None):
+        scene.soon_is("ConfigValid", "False", "Missing")
+        scene.configure(GOOD)
+        scene.soon_is("ConfigValid", "True", "Valid")
+        soon(lambda: scene.exists(scene.deployment))
+        before = scene.read_hash()
+        scene.configure(OTHER)
+        soon(lambda: scene.read_hash() != before)
+        rolled = scene.read_hash()
+        scene.soon_is("Progressing", "False", "AsExpected")
+        scene.configure(BROKEN)
+        scene.soon_is("Degraded", "True", "InvalidConfiguration")
+        assert (scene.read_hash(), scene.condition("ConfigValid")) == (rolled, ("False", "UnknownPlugin"))
+        scene.configure(GOOD)
+        scene.soon_is("Degraded", "False", "AsExpected")
+        assert scene.read_hash() == before
+
+
+def test_O_05_O_12_what_is_deleted_or_changed_by_hand_comes_back(scene: Scene) -> None:
+    with declared(scene):
+        soon(lambda: scene.exists(scene.deployment))
+        uid = scene.get(scene.deployment)["metadata"]["uid"]
+        scene.release.hub.delete(scene.deployment).ok()
+        soon(lambda: scene.exists(scene.deployment) and scene.get(scene.deployment)["metadata"]["uid"] != uid)
+        ports = scene.get(scene.service)["spec"]["ports"]
+        scene.patch(scene.service, {"spec": {"ports": [{**ports[0], "port": 9999}]}})
+        soon(lambda: bool(scene.get(scene.service)["spec"]["ports"] == ports))
+        scene.patch(scene.owner, {"spec": {"managementState": "Unmanaged"}})
+        scene.soon_is("Upgradeable", "False", "Unmanaged")
+        scene.release.hub.delete(scene.deployment).ok()
+        scene.soon_is("Available", "False", "NoReadyReplica")
+        assert not scene.exists(scene.deployment)
+
+
+def test_O_06_removed_deletes_what_the_operator_made(scene: Scene) -> None:
+    with declared(scene):
+        soon(lambda: all(map(scene.exists, scene.operands)))
+        scene.patch(scene.owner, {"spec": {"managementState": "Removed"}})
+        soon(lambda: not any(map(scene.exists, scene.operands)))
+        scene.soon_is("Available", "False", "Removed")
+        assert scene.exists(scene.config)
+
+
+def test_O_09_the_nodes_of_the_cluster_are_counted(scene: Scene) -> None:
+    with declared(scene, topology={"mode": "HighlyAvailable"}):
+        soon(lambda: scene.exists(scene.deployment))
+        assert scene.get(scene.deployment)["spec"]["replicas"] == 1  # the cluster has one node
+        assert not [each for each in events_of(scene) if each["reason"] == "NoMatchingNode"]
+
+
+def events_of(scene: Scene) -> list[Json]:
+    path = f"/api/v1/namespaces/{scene.release.namespace}/events"
+    events: list[Json] = scene.get(path)["items"]
+    return [each for each in events if each["involvedObject"]["kind"] == "SecondaryScheduler"]
+
+
+def test_O_11_the_garbage_collector_removes_what_belongs_to_the_resource(scene: Scene) -> None:
+    with declared(scene):
+        soon(lambda: all(map(scene.exists, scene.operands)))
+        scene.release.kubectl("delete", "secondaryscheduler/cluster", "--wait=false")
+        soon(lambda: not any(map(scene.exists, scene.operands)))
+
+
+def test_G_12_a_snapshot_runs_only_where_it_is_listed(scene: Scene) -> None:
+    snapshot = "registry.example/fleet/scheduler:v0.0.2026111501"
+    with declared(scene, schedulerImage=snapshot):
+        scene.soon_is("Degraded", "True", "ImageRefused")
+        scene.patch(scene.owner, {"spec": {"imagePolicy": {"allowedKinds": ["release", "snapshot"]}}})
+        scene.soon_is("Degraded", "False", "AsExpected")
+        assert scene.get(scene.deployment)["spec"]["template"]["spec"]["containers"][0]["image"] == snapshot
+
+
+def test_O_16_plain_manifests_install_an_operator_in_another_namespace(scene: Scene, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fleet.cli", "operator", "manifests", "--namespace=second", f"--image={IMAGE}"]
+    manifests = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    second = Scene(Machine(replace(scene.release, namespace="second"), tmp_path), scene.audit_log)
+    second.release.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
+    with second.machine.container_of(OPERATOR).running(), declared(second):
+        second.soon_is("Progressing", "False", "AsExpected")
+        second.soon_is("Available", "False", "NoLeader")
