@@ -37,7 +37,7 @@ from fleet.model.views import (
 )
 from fleet.snapshot.capacity import MOST_BOOKED, assumed_ledger
 from fleet.snapshot.frame import Frame
-from fleet.snapshot.sidedata import RECENT_PLACEMENTS, REPORTED, FeedSample
+from fleet.snapshot.sidedata import RECENT_PLACEMENTS, FeedSample
 from fleet.snapshot.table import Table
 
 _BY_OWNER: Final = "owner"
@@ -183,13 +183,10 @@ class FleetTable:
         """From now on decisions read this sample."""
         with self._lock:
             self._samples[name] = sample
-            self._note_measurement(name)
+            if self._recent is not None:
+                self._recent.note_measurement(name)
             if self._table is not None:
                 self._feed(self._table, name)
-
-    def _note_measurement(self, load: str) -> None:
-        if self._recent is not None:
-            self._recent.note_measurement(load)
 
     def book(self, cluster: str, booked: Mapping[str, int]) -> None:
         """All that is taken there beyond what the cluster reports, in whole units by resource. Also for a cluster that
@@ -215,7 +212,9 @@ class FleetTable:
                 self._table.put(new)
                 if not is_known:
                     book_room(self._table, new.metadata.name, self._booked.get(new.metadata.name, {}))
-                self._note_measurement(REPORTED)
+                if self._recent is not None:
+                    note = self._recent.note_report if is_known else self._recent.note_joined
+                    note(new.metadata.name)
                 for name, sample in self._samples.items():
                     if not is_known and new.metadata.name in sample.clusters:
                         self._feed(self._table, name)

@@ -50,65 +50,101 @@ class RecentPlacements:
         self._loads_of, self._cpu_of = loads_of, cpu_of
         self._clock = clock
         self._lock = threading.Lock()
-        self._made: dict[tuple[PlacementKey, str], int] = {}
-        """When each placement came to each cluster."""
+        self._made: dict[str, dict[PlacementKey, int]] = {}
+        """By cluster, when each placement came there."""
         self._assumed: dict[PlacementKey, set[str]] = {}
         """Clusters that were chosen in an attempt and have no binding yet."""
         self._longest = LONGEST_USE
         self._swept = epoch_nanoseconds(clock)
-        self._is_changed = False
+        self._changed: set[str] = set()
+        """Clusters to count anew."""
         self._loads: set[str] = set()
         self._counts: Counts = {}
         for store in stores:
             store.subscribe(self._update)
 
     def __len__(self) -> int:
-        return len(self._made)
+        return sum(map(len, self._made.values()))
 
     def assume(self, key: PlacementKey, clusters: Iterable[str]) -> None:
         """An attempt has chosen them, and will create the bindings."""
         with self._lock:
             now = epoch_nanoseconds(self._clock)
             for cluster in clusters:
-                if self._made.setdefault((key, cluster), now) == now:
+                if self._made.setdefault(cluster, {}).setdefault(key, now) == now:
                     self._assumed.setdefault(key, set()).add(cluster)
-                    self._is_changed = True
+                    self._changed.add(cluster)
 
     def settle(self, key: PlacementKey) -> None:
         """The attempt has ended: what it did not create does not count."""
         with self._lock:
             for cluster in self._assumed.pop(key, ()):
-                self._made.pop((key, cluster), None)
-                self._is_changed = True
+                self._drop(cluster, key)
 
     def note_measurement(self, load: str) -> None:
         """Another one counts from now on."""
         with self._lock:
-            self._is_changed |= load in self._loads
+            if load in self._loads:
+                self._changed.update(self._made)
+
+    def note_report(self, cluster: str) -> None:
+        with self._lock:
+            if cluster in self._made:
+                self._changed.add(cluster)
+
+    def note_joined(self, cluster: str) -> None:
+        """Its counts are returned again, even if they are those of before it left."""
+        with self._lock:
+            self._changed.add(cluster)
+            for counts in self._counts.values():
+                counts.pop(cluster, None)
 
     def count(self, samples: Mapping[str, FeedSample], clusters: Store[MemberCluster]) -> Counts | None:
-        """None if the counts are those of the last call."""
+        """None if the counts are those of the last call. Only clusters with changes are counted."""
         with self._lock:
             self._sweep(samples)
             loads = set(self._loads_of())
-            if not self._is_changed and loads == self._loads:
-                return None
-            self._is_changed, self._loads = False, loads
-            entries = self._made.items() if loads else ()
-            made = [PlacedLoad(cluster, moment, self._cpu_of(key)) for (key, cluster), moment in entries]
-            counts = count_by_load(loads, made, samples, clusters.get)
-            if counts == self._counts:
-                return None
-            self._counts = counts
-            return counts
+            is_changed = loads != self._loads
+            if is_changed:
+                self._loads, self._counts = loads, count_by_load(loads, (), samples, clusters.get)
+                self._changed.update(self._made)
+            changed, self._changed = self._changed, set()
+            for cluster in changed if loads else ():
+                is_changed |= self._count_cluster(cluster, samples, clusters)
+            return self._counts if is_changed else None
+
+    def _count_cluster(self, cluster: str, samples: Mapping[str, FeedSample], clusters: Store[MemberCluster]) -> bool:
+        """Whether any of its counts is another."""
+        entries = self._made.get(cluster, {}).items()
+        made = [PlacedLoad(cluster, moment, self._cpu_of(key)) for key, moment in entries]
+        is_changed = False
+        for column, values in count_by_load(self._loads, made, samples, clusters.get).items():
+            counts, value = self._counts[column], values.get(cluster)
+            is_changed |= counts.get(cluster) != value
+            if value is None:
+                counts.pop(cluster, None)
+            else:
+                counts[cluster] = value
+        return is_changed
 
     def _sweep(self, samples: Mapping[str, FeedSample]) -> None:
-        """Also without measurements. Nothing that a usable one could lack is dropped."""
+        """Also without measurements. Nothing that a usable one could lack is dropped. All clusters are counted then:
+        the requests of placements may have changed."""
         now = epoch_nanoseconds(self._clock)
         self._longest = max((LONGEST_USE, *(sample.max_age for sample in samples.values())))
         if now - self._swept >= SWEEP_INTERVAL:
             self._swept = now
-            self._made = {entry: made for entry, made in self._made.items() if self._is_recent(made, now)}
+            self._changed.update(self._made)
+            for cluster, made in list(self._made.items()):
+                for key in [key for key, moment in made.items() if not self._is_recent(moment, now)]:
+                    self._drop(cluster, key)
+
+    def _drop(self, cluster: str, key: PlacementKey) -> None:
+        made = self._made.get(cluster, {})
+        if made.pop(key, None) is not None:
+            self._changed.add(cluster)
+        if not made:
+            self._made.pop(cluster, None)
 
     def _is_recent(self, made: int, now: int) -> bool:
         return made >= now - self._longest - WINDOW
@@ -119,18 +155,18 @@ class RecentPlacements:
         if observed is None or owner is None:
             return
         binding = observed.view
-        entry, now = (owner, binding.spec.target_cluster), epoch_nanoseconds(self._clock)
+        cluster, now = binding.spec.target_cluster, epoch_nanoseconds(self._clock)
         with self._lock:
-            before = self._made.get(entry)
+            before = self._made.get(cluster, {}).get(owner)
             made = None if new is None else _find_moment(binding)
             if made is not None and old is not None:
                 made = now if _is_leaving(old.view) else before  # one that stays after all is a new placement
             if made is not None and self._is_recent(made, now):
-                self._made[entry] = made
+                self._made.setdefault(cluster, {})[owner] = made
+                self._changed.update([cluster] if made != before else ())
             else:
-                self._made.pop(entry, None)
-            self._assumed.get(owner, set()).discard(binding.spec.target_cluster)
-            self._is_changed |= self._made.get(entry) != before
+                self._drop(cluster, owner)
+            self._assumed.get(owner, set()).discard(cluster)
 
 
 def select_new(clusters: Iterable[str], bindings: Iterable[Binding]) -> list[str]:
