@@ -8,7 +8,7 @@ classified here (`AttemptResult`); the queue decides when to try again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -97,12 +97,13 @@ class AttemptRunner:
         requests: RequestCache | None = None,
         companions: Companions | None = None,
         extenders: ExtenderClient | None = None,
-        end_hold: Callable[[PlacementKey, Container[str]], None] = lambda *_: None,
+        end_hold: Callable[[PlacementKey], None] = lambda _: None,
+        settle_room: Callable[[PlacementKey], None] = lambda _: None,
         recent: RecentPlacements | None = None,
     ) -> None:
         """With `reads_live`, every attempt lists the bindings, not only if the cache may lack one of our own writes.
         `on_decided` is called right after every decision, with any outcome; `end_hold` when the outcome of writes is
-        known, with the clusters that have a binding."""
+        known, `settle_room` when an attempt has ended."""
         self._caches = caches
         self._frameworks = frameworks
         self._bindings = bindings
@@ -115,6 +116,7 @@ class AttemptRunner:
         self._clock = clock
         self._reads_live = reads_live
         self._end_hold = end_hold
+        self._settle_room = settle_room
         self._on_decided = on_decided
         self._uncertain: set[PlacementKey] = set()
         """Placements with writes of unknown outcome."""
@@ -150,6 +152,7 @@ class AttemptRunner:
             self._rejectors.pop(key, None)
             if self._recent is not None:
                 self._recent.settle(key)
+        self._settle_room(key)
         self._note_uncertainty(record)
         return record
 
@@ -401,7 +404,7 @@ class AttemptRunner:
         """From the cache, which has our own writes; live where the outcome of a write is unknown."""
         if self._reads_live or key in self._uncertain:
             bindings = tuple(map(_VIEW, await self._bindings.list_live(kinds, key)))
-            self._end_hold(key, {binding.spec.target_cluster for binding in bindings})
+            self._end_hold(key)
             return bindings
         return tuple(map(_VIEW, self._caches.bindings(key)))
 
@@ -410,12 +413,12 @@ class AttemptRunner:
             self._uncertain.add(record.key)
         elif record.result is not AttemptResult.BAD_INPUT and record.key in self._uncertain:
             self._uncertain.discard(record.key)
-            self._end_hold(record.key, {held.view.spec.target_cluster for held in self._caches.bindings(record.key)})
+            self._end_hold(record.key)
 
     def forget(self, key: PlacementKey) -> None:
         """The placement is gone."""
         self._uncertain.discard(key)
-        self._end_hold(key, ())
+        self._end_hold(key)
         self._requests.forget(key)
         self._cycles.store.forget(key)
         self._events.forget(key)

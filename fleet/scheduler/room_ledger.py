@@ -8,7 +8,7 @@ have reserved, so a new leader derives the same from the bindings alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
@@ -123,6 +123,8 @@ class RoomLedger:
         self._needs: dict[PlacementKey, Mapping[str, int]] = {}
         """Of the placements that request anything."""
         self._before_report: tuple[str, Mapping[str, int]] = ("", NOTHING)
+        self._reserved: dict[PlacementKey, set[str]] = {}
+        """By placement with an attempt under way, the clusters where it has reserved room."""
         self._held: dict[PlacementKey, set[str]] = {}
         """By placement with writes of unknown outcome, the clusters whose room is given back once these are read."""
         caches.clusters.subscribe(self._on_cluster)
@@ -139,6 +141,7 @@ class RoomLedger:
         before = room.booked
         if not room.holders[key]:
             room.reserve(key, requests)
+            self._reserved.setdefault(key, set()).add(cluster)
         self._settle(cluster, room, before)
 
     def release_room(self, cluster: str, placement: str) -> None:
@@ -152,11 +155,16 @@ class RoomLedger:
         """Until `end_hold`: a binding may have been written although its write failed."""
         self._held.setdefault(key, set())
 
-    def end_hold(self, key: PlacementKey, bound: Container[str]) -> None:
-        """The clusters with a binding are known now. Their room stays taken: the cache has not seen them all yet."""
+    def end_hold(self, key: PlacementKey) -> None:
+        """The cache has what was written, or has seen its deletion."""
         for cluster in self._held.pop(key, ()):
-            if cluster not in bound:
-                self._release(cluster, key)
+            self._release(cluster, key)
+
+    def settle(self, key: PlacementKey) -> None:
+        """Its attempt has ended: a binding that it wrote is in the cache and takes its room, or is gone again, maybe
+        without an event."""
+        for cluster in self._reserved.pop(key, set()) - self._held.get(key, set()):
+            self._release(cluster, key)
 
     def _release(self, cluster: str, key: PlacementKey) -> None:
         room = self._rooms.get(cluster)
@@ -168,6 +176,7 @@ class RoomLedger:
     def begin(self) -> None:
         """This process leads from now on. What an earlier leadership had reserved was bound, or will not be."""
         self._held.clear()
+        self._reserved.clear()
         for cluster, room in list(self._rooms.items()):
             before = room.booked
             for key in list(room.reserved):

@@ -233,6 +233,7 @@ class Scheduler:
                 companions=self.companions,
                 extenders=self._extenders,
                 end_hold=self._room.end_hold,
+                settle_room=self._room.settle,
                 thread=self._thread,
                 recent=self.recent,
             ),

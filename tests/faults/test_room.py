@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,7 @@ from fleet.model.keys import PARENT_PLACEMENT
 from plugins.resource_fit import ResourceFit
 from tests.e2e.hub import soon
 from tests.e2e.world import ANYTHING, World
-from tests.fake_hub import UNAVAILABLE, Fault, Lost, Refused
+from tests.fake_hub import UNAVAILABLE, Fault, Lost, Refused, refusal
 from tests.faults.acting import Running, running
 from tests.faults.configured import HEAD, Scene, a_scene
 from tests.faults.hub_api import HubApi, a_hub
@@ -374,6 +375,56 @@ async def test_X_13_room_stays_taken_while_the_outcome_of_a_write_is_unknown(tmp
         await asyncio.sleep(600)
         assert await list_bound_by(world) == {"first": "ams"}
         await world.delete(CLUSTER_SCOPED.placement, "first")
+        await soon(lambda: _is_bound_instead(world, "second"))
+
+
+class UnheardDeletion:
+    """The first binding is deleted before the answer to its creation arrives, and between two lists of the informer."""
+
+    def __init__(self, hub: HubApi) -> None:
+        self._hub = hub
+        self._is_expired = asyncio.Event()
+        self._is_listed = asyncio.Event()
+
+    async def call(self, request: Request) -> bytes:
+        answer, is_about = await self._hub.call(request), "clusterresourcebindings" in request.path
+        if is_about and request.method is Method.POST and not self._is_expired.is_set():
+            name = json.loads(answer)["metadata"]["name"]
+            await World(self._hub).patch(CLUSTER_SCOPED.binding, name, {"metadata": {"finalizers": None}})
+            await World(self._hub).delete(CLUSTER_SCOPED.binding, name)
+            self._is_expired.set()
+            await self._is_listed.wait()
+            await asyncio.sleep(1)
+        elif is_about and self._is_expired.is_set():
+            self._is_listed.set()
+        return answer
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        is_first = "clusterresourcebindings" in request.path and not self._is_expired.is_set()
+        async with self._hub.stream(request) as lines:
+            yield self._expire() if is_first else lines
+            if is_first:
+                await self._is_expired.wait()
+
+    async def _expire(self) -> AsyncIterator[bytes]:
+        await self._is_expired.wait()
+        raise refusal(410, "Expired")
+        yield b""
+
+
+@virtual
+async def test_X_13_a_binding_that_came_and_went_unheard_leaves_no_room_taken(tmp_path: Path) -> None:
+    hub = a_hub()
+    line = UnheardDeletion(hub)
+    settings = "eligibility.heartbeatTimeout=24h"
+    async with running(hub, tmp_path / "fleet.yaml", HEAD + ROOMY, settings, through=line) as site:
+        world = World(hub)
+        await join(world, "ams", cpu="1")
+        await place(world, "first")
+        await soon(lambda: _has_ended(site, "first"))
+        assert await list_bound_by(world) == {}
+        await place(world, "second")
         await soon(lambda: _is_bound_instead(world, "second"))
 
 
