@@ -28,6 +28,7 @@ SECRETS_INTERVAL: Final = 30.0
 """Seconds between two looks at the Secrets."""
 _RELOADED: Final = ("status", "spread", "downscale", "sorter", "evaluation", "profiles", "extenders", "feeds")
 _REFUSED: Final = "the last edit of the configuration was refused: the one before it is in effect; see the log"
+_REFUSED_VALUES: Final = "new values of Secrets were refused: those before them are in effect; see the log"
 
 log = structlog.get_logger(__name__)
 
@@ -41,14 +42,14 @@ class ConfigReload:
         file: Path,
         effective: Effective,
         *,
-        load: Callable[[SecretValues | None], Effective],
+        load: Callable[[SecretValues | None, str | None], Effective],
         apply: Callable[[Effective], None],
         registry: CollectorRegistry,
         clock: Clock,
         read_secrets: ReadSecrets | None = None,
     ) -> None:
-        """`apply` raises ConfigurationError, and has changed nothing then. Without `read_secrets` the file cannot name
-        any."""
+        """`load` reads the file, or the text that is given for it. `apply` raises ConfigurationError, and has changed
+        nothing then. Without `read_secrets` the file cannot name any."""
         self._file = file
         self._effective = effective
         self._load = load
@@ -58,12 +59,15 @@ class ConfigReload:
         self._secrets = effective.secrets
         """As they were read last."""
         self._content = self._seen = _read(file)
+        self._accepted = self._content
+        """The content in effect."""
         self._edit_problem = ""
+        self._rotation_problem = ""
         self._secret_problem = ""
         failed = Gauge(
             "fleet_config_reload_failed", "Whether the last edit of the configuration was refused.", registry=registry
         )
-        failed.set_function(lambda: float(self._edit_problem == _REFUSED))
+        failed.set_function(lambda: float(self._edit_problem == _REFUSED or bool(self._rotation_problem)))
         self._reloads = Counter(
             "fleet_config_reloads_total", "Edits of the configuration, by result.", ("result",), registry=registry
         )
@@ -74,7 +78,7 @@ class ConfigReload:
     @property
     def problem(self) -> str:
         """Why the configuration in effect is not that of the file and its Secrets; empty if it is."""
-        return "; ".join(filter(None, (self._edit_problem, self._secret_problem)))
+        return "; ".join(filter(None, (self._edit_problem, self._rotation_problem, self._secret_problem)))
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -97,30 +101,38 @@ class ConfigReload:
         return True
 
     def _names_secrets(self) -> bool:
-        """And the file is the one in effect."""
-        return bool(self._effective.secret_names) and self._seen == self._content and self._read_secrets is not None
+        return bool(self._effective.secret_names) and self._read_secrets is not None
 
     async def _reload_file(self) -> None:
         before = self._secrets
         try:
-            loaded = self._load(self._effective.secrets)
+            loaded = self._load(self._effective.secrets, None)
             if loaded.secret_names:
-                loaded = self._load(await self._look_at_secrets(loaded))
-            self._exchange(loaded)
+                loaded = self._load(await self._look_at_secrets(loaded), None)
+            names = self._exchange(loaded)
         except Exception as error:
             self._secrets = before  # those of the refused edit may be others
-            self._report_refusal(error)
+            self._edit_problem = _REFUSED
+            self._report_refusal("the configuration was edited and is refused", error)
+        else:
+            self._accepted = self._content
+            self._edit_problem = f"needs a restart: {', '.join(names)}" if names else ""
+            self._rotation_problem = ""
         self._report_secrets()
 
     async def _reload_secrets(self) -> None:
-        """Nothing is exchanged if what the file refers to is as before. An edit that is refused is reported once."""
+        """Nothing is exchanged if what the content in effect refers to is as before. Values that are refused are
+        reported once."""
         try:
-            loaded = self._load(await self._look_at_secrets(self._effective))
+            text = None if self._accepted is None else self._accepted.decode()
+            loaded = self._load(await self._look_at_secrets(self._effective), text)
             if _keep_fixed(self._effective, loaded)[0].settings != self._effective.settings:
                 self._exchange(loaded)
+            self._rotation_problem = ""
         except Exception as error:
-            if self._edit_problem != _REFUSED:
-                self._report_refusal(error)
+            if not self._rotation_problem:
+                self._rotation_problem = _REFUSED_VALUES
+                self._report_refusal("new values of Secrets are refused", error)
         self._report_secrets()
 
     async def _look_at_secrets(self, effective: Effective) -> SecretValues:
@@ -128,19 +140,19 @@ class ConfigReload:
         self._secrets = await self._read_secrets(effective)
         return self._secrets.keep(self._effective.secrets or SecretValues())
 
-    def _exchange(self, loaded: Effective) -> None:
+    def _exchange(self, loaded: Effective) -> tuple[str, ...]:
+        """The names of settings that need a restart."""
         effective, names = _keep_fixed(self._effective, loaded)
         self._apply(effective)
         self._effective = effective
         self._reloads.labels("applied").inc()
-        self._edit_problem = f"needs a restart: {', '.join(names)}" if names else ""
         log.info("the configuration was reloaded", file=str(self._file), needs_restart=list(names))
+        return names
 
-    def _report_refusal(self, error: Exception) -> None:
-        self._edit_problem = _REFUSED
+    def _report_refusal(self, event: str, error: Exception) -> None:
         self._reloads.labels("refused").inc()
         log.error(
-            "the configuration was edited and is refused",
+            event,
             file=str(self._file),
             problems=str(error),
             exc_info=None if isinstance(error, ConfigurationError) else error,

@@ -53,7 +53,7 @@ class ControllerOptions:
     config: Path | None = None
     """The file of `effective`; an edit takes effect without a restart."""
     effective: Effective | None = None
-    load: Callable[[SecretValues | None], Effective] | None = None
+    load: Callable[[SecretValues | None, str | None], Effective] | None = None
 
 
 def run_controller(options: ControllerOptions) -> int:

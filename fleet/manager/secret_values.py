@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -43,13 +43,22 @@ def read_first_secrets(
 
 
 async def read_secrets(hub: Api, effective: Effective) -> SecretValues:
-    """All that it names. Of Secrets with the same key the first counts."""
+    """All that it names. Of Secrets with the same key the first counts, also while it cannot be read."""
     own = effective.settings.leader_election.resource_namespace
     names = [written if "/" in written else f"{own}/{written}" for written in effective.secret_names]
     read = await asyncio.gather(*(_read(hub, name) for name in names))
     named = list(zip(effective.secret_names, read, strict=True))
     shared = [secret for name, secret in named if name not in effective.token_secrets]
-    return merge_secrets([*shared, *(_qualify(name, secret) for name, secret in named)])
+    return merge_secrets([*_withhold_doubtful(shared), *(_qualify(name, secret) for name, secret in named)])
+
+
+def _withhold_doubtful(secrets: Sequence[SecretValues]) -> Iterator[SecretValues]:
+    """A Secret that cannot be read may have the keys of all that follow."""
+    unread = ""
+    for secret in secrets:
+        doubtful = {key: f"{unread}; it may hold {key}" for key in (*secret.values, *secret.unusable)} if unread else {}
+        yield SecretValues(unusable=doubtful, unread=secret.unread) if doubtful else secret
+        unread = unread or "; ".join(secret.unread)
 
 
 def merge_secrets(secrets: Sequence[SecretValues]) -> SecretValues:

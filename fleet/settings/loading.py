@@ -81,12 +81,13 @@ def load_settings(
     *,
     flags: Iterable[Flag] = (),
     secrets: SecretValues | None = None,
+    text: str | None = None,
 ) -> Effective:
     """Raises ConfigurationError with all problems, one per line. `secrets` is what the Secrets hold that the file
-    names; without it references to them stay as written."""
+    names; without it references to them stay as written. `text` is what the file had when it was read before."""
     collected = CollectedSettings()
     if file is not None:
-        collect_file(file, collected, environ, secrets)
+        collect_file(file, collected, environ, secrets, text=text)
     collect_environment(environ, collected)
     collect_assignments(assignments, collected)
     for flag in flags:

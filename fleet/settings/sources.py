@@ -131,11 +131,16 @@ def _suggest_variable(variable: str, known: Mapping[str, str]) -> str | None:
 
 
 def collect_file(
-    path: Path, collected: CollectedSettings, environ: Mapping[str, str], secrets: SecretValues | None = None
+    path: Path,
+    collected: CollectedSettings,
+    environ: Mapping[str, str],
+    secrets: SecretValues | None = None,
+    *,
+    text: str | None = None,
 ) -> None:
     """A mapping of sections, or a configuration document, which may have profiles beside them. Scalars are taken as
     written, so that `Off` is a string and 1:30 is not a number."""
-    is_read, root = compose_file(path, collected)
+    is_read, root = compose_file(path, collected, text)
     if not is_read:
         return
     if is_foreign(root):
@@ -168,10 +173,10 @@ def collect_root(
     _File(path, collected, substitution, DOCUMENT_FIELDS if is_document(root) else ()).read(root)
 
 
-def compose_file(path: Path, collected: CollectedSettings) -> tuple[bool, yaml.Node | None]:
+def compose_file(path: Path, collected: CollectedSettings, text: str | None = None) -> tuple[bool, yaml.Node | None]:
     """Whether the file is YAML, and its content, which may be empty."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8") if text is None else text
     except (OSError, UnicodeDecodeError) as error:
         collected.report(str(path), f"cannot be read: {_describe_failure(error)}")
         return False, None

@@ -66,8 +66,8 @@ class Edited:
         return self.controller.registry.get_sample_value("fleet_config_reload_failed") == 1
 
 
-def load(file: Path, secrets: SecretValues | None = None) -> Effective:
-    return load_settings(file, {}, [*OFF, *QUICK, "api.burst=10000"], secrets=secrets)
+def load(file: Path, secrets: SecretValues | None = None, text: str | None = None) -> Effective:
+    return load_settings(file, {}, [*OFF, *QUICK, "api.burst=10000"], secrets=secrets, text=text)
 
 
 @asynccontextmanager
@@ -90,7 +90,7 @@ async def edited(file: Path, **secret: bytes) -> AsyncIterator[Edited]:
     reload = ConfigReload(
         file,
         effective,
-        load=lambda secrets: load(file, secrets),
+        load=partial(load, file),
         apply=lambda found: scheduler.reload(found.settings),
         registry=controller.registry,
         clock=clock,
@@ -420,3 +420,53 @@ async def test_a_refused_edit_is_reported_once_while_secrets_are_read_again(tmp_
             await site.edit(OUTSIDE)
             assert site.health.list_notices() == {"configuration": ""}
     assert len([line for line in logs if line["log_level"] == "error"]) == 1
+
+
+@virtual
+async def test_secrets_are_rotated_while_an_edit_is_refused(tmp_path: Path, service: Service) -> None:
+    with capture_logs():
+        async with edited(written(tmp_path, OUTSIDE), TOKEN=b"first", PATH=b"budget") as site:
+            await site.edit(OUTSIDE.replace("name: FeedLimit}]", "name: Nix}]"))
+            assert site.has_failed
+            await fill_secret(site.world, TOKEN=b"second")
+            await asyncio.sleep(SECRETS_INTERVAL + NOTICED)
+            assert service.tokens[-1] == "Bearer second"
+            assert site.has_failed
+            assert "the last edit of the configuration was refused" in site.reload.problem
+            await site.edit(OUTSIDE)
+            assert (site.has_failed, site.reload.problem) == (False, "")
+
+
+@virtual
+async def test_values_that_are_refused_are_reported_once_and_until_they_are_repaired(
+    tmp_path: Path, service: Service
+) -> None:
+    with capture_logs() as logs:
+        async with edited(written(tmp_path, OUTSIDE), TOKEN=b"first", PATH=b"budget") as site:
+            await fill_secret(site.world, PATH=b"\n?a=b#c")
+            await asyncio.sleep(3 * SECRETS_INTERVAL)
+            assert site.has_failed
+            assert "new values of Secrets were refused" in site.reload.problem
+            await fill_secret(site.world, PATH=b"budget")
+            await asyncio.sleep(SECRETS_INTERVAL + NOTICED)
+            assert (site.has_failed, site.reload.problem, site.count("refused")) == (False, "", 1)
+    assert len([line for line in logs if line["log_level"] == "error"]) == 1
+
+
+@virtual
+async def test_no_later_secret_stands_in_for_one_that_cannot_be_read(tmp_path: Path, service: Service) -> None:
+    text = OUTSIDE.replace("fromSecret: [outside]", "fromSecret: [before, outside]")
+    before = f"{LEASE_NAMESPACE}/before"
+    async with edited(written(tmp_path, text), TOKEN=b"another", PATH=b"budget") as site:
+        await asyncio.sleep(SECRETS_INTERVAL)
+        assert service.tokens == []
+        assert "it may hold TOKEN" in site.health.list_notices()["configuration"]
+        await site.world.create(SECRETS, {"metadata": {"name": "before", "namespace": LEASE_NAMESPACE}})
+        data = {"TOKEN": base64.b64encode(b"own").decode()}
+        await site.world.patch(SECRETS, before, {"data": data})
+        await asyncio.sleep(SECRETS_INTERVAL + NOTICED)
+        assert set(service.tokens) == {"Bearer own"}
+        assert site.health.list_notices() == {"configuration": ""}
+        await site.world.delete(SECRETS, before)
+        await asyncio.sleep(2 * SECRETS_INTERVAL)
+        assert set(service.tokens) == {"Bearer own"}

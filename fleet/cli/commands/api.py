@@ -125,7 +125,9 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
             reload = ConfigReload(
                 options.config,
                 effective,
-                load=lambda secrets: load_settings(options.config, os.environ, options.settings, secrets=secrets),
+                load=lambda secrets, text: load_settings(
+                    options.config, os.environ, options.settings, secrets=secrets, text=text
+                ),
                 apply=lambda edited: reload_app(app, edited),
                 registry=live.registry,
                 clock=clock,

@@ -83,7 +83,7 @@ def _run(
             controllers=controllers,
             config=options.config,
             effective=effective,
-            load=lambda secrets: _load(options, environ, secrets),
+            load=lambda secrets, text: _load(options, environ, secrets, text),
         )
     )
 
@@ -133,9 +133,13 @@ def _load_effective(
 
 
 def _load(
-    options: ControllerCommandOptions, environ: Mapping[str, str], secrets: SecretValues | None = None
+    options: ControllerCommandOptions,
+    environ: Mapping[str, str],
+    secrets: SecretValues | None = None,
+    text: str | None = None,
 ) -> Effective:
-    return load_settings(options.config, environ, options.settings, flags=_collect_flags(options), secrets=secrets)
+    flags = _collect_flags(options)
+    return load_settings(options.config, environ, options.settings, flags=flags, secrets=secrets, text=text)
 
 
 def _read_secrets(options: ControllerCommandOptions, effective: Effective) -> SecretValues:

@@ -225,7 +225,7 @@ class Up:
         reload = ConfigReload(
             file,
             effective,
-            load=lambda _: adapt_effective(load_up_settings(self._options), interval=interval),
+            load=lambda *_: adapt_effective(load_up_settings(self._options), interval=interval),
             apply=apply,
             registry=controller.registry,
             clock=self._clock,
