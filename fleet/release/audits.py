@@ -7,16 +7,16 @@ import enum
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from fleet.errors import InputError
+from fleet.errors import FleetError, InputError
 from fleet.release import labels
 from fleet.release.git import RemoteRefs, Repository
 from fleet.release.images import RegistryImage, read_image_labels
 from fleet.release.records import find_record
 from fleet.release.references import ImageReference, ImageRepository, parse_host, parse_repository
-from fleet.release.registry import RegistryClient, RegistryError
+from fleet.release.registry import RegistryClient, RegistryError, RegistryUnreachable
 from fleet.release.supersession import find_successor
 from fleet.release.tags import (
     OURS,
@@ -61,6 +61,8 @@ class AuditedTag:
     recorded: str | None = None
     """The digest that was published; empty without a record, None where git was not asked."""
     successor: str = ""
+    problem: str = ""
+    """Why the image cannot be read."""
 
     @property
     def name(self) -> str:
@@ -117,6 +119,18 @@ def _read_tag(
     bare = AuditedTag(repository, text)
     if bare.tag is None or bare.tag.kind not in OURS:
         return bare
+    try:
+        return _read_image(client, bare, source, refs)
+    except RegistryUnreachable:
+        raise
+    except FleetError as error:
+        return replace(bare, problem=str(error).partition("\n")[0])
+
+
+def _read_image(
+    client: RegistryClient, bare: AuditedTag, source: Repository | None, refs: RemoteRefs | None
+) -> AuditedTag:
+    repository, text = bare.repository, bare.text
     image = RegistryImage(client, ImageReference(repository, text))
     digest = image.get_root().digest
     versions = {actual.get(labels.VERSION, "") for actual in read_image_labels(image).values()}
@@ -162,7 +176,9 @@ def _judge_tag(each: AuditedTag, registry_class: RegistryClass, today: dt.date) 
         yield fail(f"a {tag.kind} tag, which is never made here")
     if tag.date is not None and tag.kind is TagKind.SNAPSHOT and tag.date > today:
         yield warn(f"{tag.date} is in the future")
-    if tag.kind in OURS:
+    if each.problem:
+        yield fail(f"the image cannot be read: {each.problem}")
+    elif tag.kind in OURS:
         for version in each.versions:
             if version != each.text:
                 yield fail(f"tag moved: the image was built as {version or 'something without a version'}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from fleet.release.git import RemoteRefs, Repository, TaggedCommit
+from fleet.release.records import list_published
 from fleet.release.tags import UPSTREAM, TagKind, build_order_key
 
 
@@ -38,16 +39,22 @@ def advise_tag(repository: Repository, revision: str) -> Advice:
 
 
 def choose_advice(refs: RemoteRefs, commit: str, contains: Callable[[TaggedCommit], bool]) -> Advice:
-    """The upstream release of the oldest line that contains it, since that changes least; of that line the newest."""
+    """The upstream release of the oldest line that contains it, since that changes least; of that line the newest. Of
+    our builds those that were published."""
     released = next(filter(contains, list_newest_releases(refs)), None)
     if released is not None:
         return Advice(released.tag.text, f"upstream release {released.tag.base} contains {commit}")
+    published, unpublished = list_published(refs), list[TaggedCommit]()
     for kind, why in _STEPS:
         tagged = [each for each in refs.list_tags() if each.tag.kind is kind]
         tagged.sort(key=lambda each: build_order_key(each.tag), reverse=True)
-        build = next(filter(contains, tagged), None)
+        unpublished += [each for each in tagged if each.tag.text not in published]
+        build = next(filter(contains, (each for each in tagged if each.tag.text in published)), None)
         if build is not None:
             return Advice(build.tag.text, why.format(commit=commit))
+    claimed = next(filter(contains, unpublished), None)
+    if claimed is not None:
+        return Advice(None, f"no published tag contains {commit}: {claimed.tag.text} is claimed and not published yet")
     return Advice(None, f"no tag contains {commit}: wait for upstream, or claim a build")
 
 

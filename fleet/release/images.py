@@ -10,7 +10,15 @@ from typing import IO, Any, Final, Protocol
 
 from fleet.errors import InputError
 from fleet.release.references import DIGEST, ImageReference, parse_reference
-from fleet.release.registry import INDEXES, ImageMissing, RegistryClient, StoredManifest, open_client
+from fleet.release.registry import (
+    INDEXES,
+    ImageMissing,
+    RegistryClient,
+    StoredManifest,
+    list_entries,
+    open_client,
+    read_annotation,
+)
 
 _ATTESTATION: Final = "vnd.docker.reference.type"
 
@@ -91,7 +99,7 @@ def open_source(text: str) -> LayoutImage | RegistryImage:
 def list_children(source: ImageSource, manifest: StoredManifest) -> Iterator[tuple[dict[str, Any], StoredManifest]]:
     """Of an index; an image has none."""
     if manifest.media_type in INDEXES:
-        for entry in manifest.document.get("manifests") or ():
+        for entry in list_entries(manifest.document, f"the index {manifest.digest}"):
             yield entry, source.get_child(*_read_descriptor(entry))
 
 
@@ -101,11 +109,7 @@ def read_image_labels(source: ImageSource) -> dict[str, dict[str, str]]:
     images = (
         [root]
         if root.media_type not in INDEXES
-        else [
-            child
-            for entry, child in list_children(source, root)
-            if _ATTESTATION not in (entry.get("annotations") or {})
-        ]
+        else [child for entry, child in list_children(source, root) if read_annotation(entry, _ATTESTATION) is None]
     )
     return {image.digest: _read_labels(source, image) for image in images}
 

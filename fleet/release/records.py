@@ -29,6 +29,12 @@ def find_record(repository: Repository, refs: RemoteRefs, tag: str, image: Image
     return PublicationRecord(values.get(_DIGEST, ""), values.get(_TAG_OBJECT, ""))
 
 
+def list_published(refs: RemoteRefs) -> set[str]:
+    """Tags with at least one image."""
+    names = (name for name in refs.by_name if name.startswith(_PUBLISHED))
+    return {name.removeprefix(_PUBLISHED).partition("/")[0] for name in names}
+
+
 def create_record(repository: Repository, tagged: TaggedCommit, image: ImageRepository, digest: str) -> bool:
     """Whether it was created; False: there is a record already."""
     message = f"{tagged.tag.text} of {image}\n\n{_DIGEST}: {digest}\n{_TAG_OBJECT}: {tagged.object}"

@@ -38,6 +38,10 @@ class RegistryError(FleetError):
     pass
 
 
+class RegistryUnreachable(RegistryError):
+    pass
+
+
 class ImageMissing(RegistryError):
     pass
 
@@ -65,6 +69,19 @@ def parse_object(content: bytes, name: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise RegistryError(f"{name} is no JSON object")
     return document
+
+
+def list_entries(index: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Descriptors of manifests."""
+    entries = index.get("manifests") or []
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise RegistryError(f"{name} names content without a digest")
+    return entries
+
+
+def read_annotation(descriptor: Mapping[str, Any], name: str) -> Any:
+    annotations = descriptor.get("annotations")
+    return annotations.get(name) if isinstance(annotations, dict) else None
 
 
 def compute_digest(content: bytes) -> str:
@@ -120,14 +137,14 @@ class RegistryClient:
         """Descriptors of the manifests that have the digest as their subject."""
         try:
             with self._open("GET", f"/v2/{path}/referrers/{digest}", scope=_pull(path)) as answer:
-                index = parse_object(_read_document(answer), f"the list of referrers of {self.host}/{path}")
+                name = f"the list of referrers of {self.host}/{path}"
+                return list_entries(parse_object(_read_document(answer), name), name)
         except ImageMissing:
             return self._list_tagged_referrers(path, digest)
-        return list(index.get("manifests") or ())
 
     def _list_tagged_referrers(self, path: str, digest: str) -> list[dict[str, Any]]:
         try:
-            return list(self.get_manifest(path, _name_referrers(digest)).document.get("manifests") or ())
+            return list_entries(self.get_manifest(path, _name_referrers(digest)).document, "the list of referrers")
         except ImageMissing:
             return []
 
@@ -221,7 +238,7 @@ class RegistryClient:
             raise
         except (URLError, http.client.HTTPException, OSError) as error:
             reason = getattr(error, "reason", error)
-            raise RegistryError(f"{self.host} cannot be reached: {reason}") from None
+            raise RegistryUnreachable(f"{self.host} cannot be reached: {reason}") from None
 
     def _authorize(self, challenge: str, scope: str) -> str:
         scheme, _, rest = challenge.partition(" ")

@@ -12,7 +12,14 @@ from fleet.release.contents import contains_commit, list_newest_releases
 from fleet.release.git import RemoteRefs, Repository, TaggedCommit
 from fleet.release.images import find_digest
 from fleet.release.references import ImageRepository
-from fleet.release.registry import MANIFEST, RegistryClient, StoredManifest, compute_digest, open_client
+from fleet.release.registry import (
+    MANIFEST,
+    RegistryClient,
+    StoredManifest,
+    compute_digest,
+    open_client,
+    read_annotation,
+)
 from fleet.release.tags import OURS, Tag, TagKind, build_order_key, parse_tag
 
 ARTIFACT: Final = "application/vnd.fleet.superseded.v1"
@@ -34,7 +41,7 @@ def find_successor(client: RegistryClient, path: str, digest: str) -> str | None
         build_order_key(tag): tag.text
         for entry in client.list_referrers(path, digest)
         if entry.get("artifactType") == ARTIFACT
-        and (tag := _read_mark((entry.get("annotations") or {}).get(SUPERSEDED_BY))) is not None
+        and (tag := _read_mark(read_annotation(entry, SUPERSEDED_BY))) is not None
     }
     return marks[max(marks)] if marks else None
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fleet.release import registry
-from fleet.release.registry import RegistryClient, StoredManifest
+from fleet.release.registry import INDEX, RegistryClient, StoredManifest
 from fleet.release.supersession import ARTIFACT, SUPERSEDED_BY
 from tests.unit.release.command import Ran, fleet
 from tests.unit.release.images import MANIFEST
@@ -203,6 +203,50 @@ def test_a_registry_without_tags_is_named(stage: Stage, path: str) -> None:
     assert f"{stage.registry.host}{path}: there is no repository with tags" in ran.err
 
 
+@pytest.mark.parametrize(
+    "broken, message",
+    [
+        (b"{}", "a manifest names content without a digest"),
+        (b'{"config": {"digest": 3}}', "a manifest names content without a digest"),
+        (b'{"config": {"digest": "sha256:' + b"0" * 64 + b'"}}', "404"),
+    ],
+)
+def test_an_image_that_cannot_be_read_is_reported_and_the_others_are_audited(
+    stage: Stage, broken: bytes, message: str
+) -> None:
+    stage.registry.put_manifest(PATH, "v0.20.1001", Manifest(broken, MANIFEST))
+    put(stage, "v0.20.1002", version="v0.20.1003")
+    (_, first, cause), (_, second, moved) = findings(stage)
+
+    assert (first, second) == ("v0.20.1001", "v0.20.1002")
+    assert cause.startswith("the image cannot be read: ")
+    assert message in cause
+    assert moved.startswith("tag moved: ")
+    assert audit(stage).code == 5
+
+
+@pytest.mark.parametrize("entries", ["3", '{"a": 1}', "[3]", '["x"]'])
+def test_an_index_of_anything_but_descriptors_is_reported(stage: Stage, entries: str) -> None:
+    index = f'{{"manifests": {entries}}}'.encode()
+    stage.registry.put_manifest(PATH, "v0.20.1001", Manifest(index, INDEX))
+
+    ((_, _, message),) = findings(stage)
+    assert message.endswith("names content without a digest")
+
+
+@pytest.mark.parametrize("annotations", [[], "x", 3, {SUPERSEDED_BY: ["v0.20.1002"]}])
+def test_annotations_that_are_none_neither_count_nor_end_the_audit(stage: Stage, annotations: object) -> None:
+    tag = stage.build()
+    stage.registry.has_referrers = False
+    digest = stage.registry.tags[PATH][tag]
+    entry = {"artifactType": ARTIFACT, "digest": digest, "annotations": annotations}
+    index = json.dumps({"manifests": [entry]}).encode()
+    stage.registry.put_manifest(PATH, digest.replace(":", "-"), Manifest(index, INDEX))
+
+    assert successors(stage) == {tag: ""}
+    assert audit(stage).code == 0
+
+
 # --- advice -----------------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +262,18 @@ def test_G_09_advice_switches_to_upstream_once_it_has_the_commit(stage: Stage) -
     assert advise(stage, patch).startswith("v0.20.1002: ")
     clone.release("v0.20.11")
     assert advise(stage, patch).startswith("v0.20.11: upstream release 0.20.11 contains")
+
+
+def test_G_09_a_tag_that_was_claimed_and_not_published_is_no_advice(stage: Stage) -> None:
+    stage.claim()
+    advice = advise(stage, "HEAD")
+    assert advice.startswith("none: no published tag contains")
+    assert advice.endswith("v0.20.1001 is claimed and not published yet")
+
+    stage.build("--rebuild-reason=base")
+    assert advise(stage, "HEAD").startswith("v0.20.1002: ")
+    stage.claim("--rebuild-reason=base")
+    assert advise(stage, "HEAD").startswith("v0.20.1002: ")
 
 
 def test_G_09_a_copy_of_the_commit_counts(stage: Stage) -> None:
