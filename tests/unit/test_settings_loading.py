@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from fleet.errors import ConfigurationError
 from fleet.settings import Effective, Settings, load_settings
+from fleet.settings.document.extenders import TlsOptions
+from fleet.settings.document.feeds import HttpSource
 from fleet.settings.document.substitution import SecretValues
 from fleet.settings.loading import Flag
 from fleet.settings.names import known_settings, render_value
@@ -422,3 +424,19 @@ def test_a_token_is_read_without_a_block_of_substitutions(tmp_path: Path) -> Non
     loaded = load_settings(file, {}, (), secrets=SecretValues({"load-metrics:token": "from-outside"}))
     (feed,) = loaded.settings.feeds
     assert feed.source.bearer_token == "from-outside"  # type: ignore[union-attr]
+
+
+def test_T_05_a_certificate_that_is_not_checked_leaves_the_own_one_in_use(tmp_path: Path) -> None:
+    tls = "{serverName: metrics, caFile: /ca.pem, certFile: /tls.crt, keyFile: /tls.key}"
+    provider = f"{{type: Prometheus, address: 'https://m.example.com', insecureSkipVerify: true, tlsConfig: {tls}}}"
+    config = f"[{{name: TargetLoadPacking, args: {{metricProvider: {provider}}}}}]"
+    file = tmp_path / "fleet.yaml"
+    file.write_text(
+        "apiVersion: scheduling.fleet.dev/v1\nkind: FleetSchedulerConfiguration\n"
+        f"profiles:\n- base: LoadAware\n  pluginConfig: {config}\n"
+    )
+    (feed,) = load_settings(file, {}, ()).settings.feeds
+    assert isinstance(feed.source, HttpSource)
+    assert feed.source.tls == TlsOptions(
+        insecure=True, server_name="metrics", cert_file="/tls.crt", key_file="/tls.key"
+    )

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
 import yaml
 
-from fleet.settings.document.extenders import TlsOptions, is_address, read_tls
+from fleet.settings.document.extenders import is_address, read_tls
 from fleet.settings.document.feeds import QUERY, WATCHER, FeedDocument, HttpSource, list_scalars
 from fleet.settings.document.nodes import NodeReader
 
@@ -121,7 +122,7 @@ class _ProviderReader:
             self._report("address", "is missing")
         tls = read_tls(self._reader, self._fields.get("tlsConfig"), f"{self._path}.tlsConfig")
         if self._reader.read_flag(self._fields, "insecureSkipVerify", self._path):
-            tls = TlsOptions(insecure=True)
+            tls = replace(tls, insecure=True, ca_file="")
         return HttpSource(
             url="" if address is None else self._read_address(address, f"{self._path}.address"),
             format=QUERY,
