@@ -93,7 +93,7 @@ def create_app(
             evaluator=evaluator,
             effective=effective,
             answers=AnswerCache(),
-            fleet=FleetChanges(live.caches.clusters, effective.settings.eligibility, live.clock),
+            fleet=FleetChanges(live.caches.clusters, live.frameworks.list_signal_rules, live.clock),
             warnings=WarningEvents(live.hub, clock=live.clock),
             explains_other=explains_other,
         ),

@@ -110,7 +110,7 @@ class ClusterEligibility(PluginTraits):
         self.eligibility: Final = Eligibility.parse(
             heartbeat_timeout=args.heartbeat_timeout, unhealthy_timeout=args.unhealthy_timeout
         )
-        self._retention = parse_duration(args.retention)
+        self.retention: Final = parse_duration(args.retention)
 
     def name(self) -> str:
         return "ClusterEligibility"
@@ -177,10 +177,10 @@ class ClusterEligibility(PluginTraits):
 
     def _find_retained(self, ctx: HookContext, frame: Frame, rejected: int, reasons: ReasonArray) -> int:
         retained = 0
-        if self._retention > 0:
+        if self.retention > 0:
             for row in each_row(as_bits(ctx.obsolete, rejected)):
                 signal = _failing_signal(frame.signals.of(row), int(reasons[row]))
-                if signal is not None and ctx.now - signal <= self._retention:
+                if signal is not None and ctx.now - signal <= self.retention:
                     retained |= 1 << row
         return retained
 

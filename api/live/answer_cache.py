@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter, OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -20,10 +20,9 @@ from msgspec.structs import replace
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.kube.cache.store import Store
-from fleet.model.timestamps import parse_duration
 from fleet.model.views import AgentStatus, MemberCluster, PropertyValue
-from fleet.scheduler.profiles import build_eligibility
-from fleet.settings.tree import EligibilitySection
+from fleet.scheduler.profiles import SignalRule
+from fleet.snapshot.columns.signals import NEVER
 from fleet.snapshot.frame import Frame
 
 MAX_BYTES: Final = 32 * 1_048_576
@@ -162,10 +161,12 @@ class FleetChanges:
     Heartbeats of healthy clusters come all the time and change no answer: while answers about the present are cached,
     they do not count. At other times everything counts, so that nothing has to be compared."""
 
-    def __init__(self, clusters: Store[MemberCluster], settings: EligibilitySection, clock: Clock) -> None:
+    def __init__(
+        self, clusters: Store[MemberCluster], rules_of: Callable[[], Collection[SignalRule]], clock: Clock
+    ) -> None:
+        """`rules_of` returns those of the present profiles."""
         self._clock = clock
-        self._rule = build_eligibility(settings)
-        self._retention = parse_duration(settings.retention)
+        self._rules_of, self._rules = rules_of, rules_of()
         self._watched_until = 0.0
         self.count = 0
         clusters.subscribe(self._note)
@@ -173,7 +174,9 @@ class FleetChanges:
     def find_next_expiry(self, frame: Frame, now: int) -> int:
         """Until when, by the time of day, the signals of this fleet are judged alike. Heartbeats count from here on."""
         self._watched_until = self._clock.monotonic() + RECHECK_SECONDS
-        return self._rule.holds_until(frame.signals, now, retention=self._retention)
+        self._rules = self._rules_of()
+        rules = ((each.eligibility, each.retention) for each in self._rules)
+        return min((rule.holds_until(frame.signals, now, retention=time) for rule, time in rules), default=NEVER)
 
     def _note(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
         is_watched = self._clock.monotonic() <= self._watched_until
@@ -184,7 +187,9 @@ class FleetChanges:
         """Whether only times of reports have changed, of a cluster that may take work before and after. Those of others
         are shown."""
         now = epoch_nanoseconds(self._clock)
-        return _without_times(old) == _without_times(new) and self._rule.of(old, now) and self._rule.of(new, now)
+        return _without_times(old) == _without_times(new) and all(
+            each.eligibility.of(cluster, now) for each in self._rules for cluster in (old, new)
+        )
 
 
 def _without_times(cluster: MemberCluster) -> tuple[object, ...]:

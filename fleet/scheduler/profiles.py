@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import structlog
 
@@ -17,7 +18,6 @@ from fleet.model.keys import SCHEDULER_NAME
 from fleet.model.views import MemberCluster, Metadata
 from fleet.scheduler.configured_profiles import build_profiles
 from fleet.settings import Settings
-from fleet.settings.tree import EligibilitySection
 from fleet.snapshot.columns.signals import Eligibility
 from plugins.default_profile import SCHEDULER_NAME as DEFAULT_NAME
 
@@ -39,6 +39,13 @@ def is_foreign_name(name: str, served: Collection[str]) -> bool:
     if describe_choice(name) in served:
         return False
     return is_scheduler_name(name) or DEFAULT_NAME not in served
+
+
+class SignalRule(NamedTuple):
+    """By which the reports of a cluster count as recent, and how long it keeps its placements after them."""
+
+    eligibility: Eligibility
+    retention: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +160,11 @@ class Frameworks:
             rules.update(dict.fromkeys([plugin.eligibility for _, plugin in plugins] or [None]))
         return tuple(_is_in_fleet if rule is None else rule.of for rule in rules)
 
+    def list_signal_rules(self) -> tuple[SignalRule, ...]:
+        """By which the reports of clusters are judged, of all profiles."""
+        plugins = (plugin for framework in self for _, plugin in framework.profile.find_plugins("eligibility"))
+        return tuple({SignalRule(plugin.eligibility, getattr(plugin, "retention", 0)) for plugin in plugins})
+
     @property
     def judge_names(self) -> list[str]:
         return list(dict.fromkeys(judge.name for framework in self for judge in framework.profile.judges))
@@ -208,11 +220,6 @@ def build_compiled_profiles(settings: Settings) -> CompiledProfiles:
 def build_configured_frameworks(settings: Settings, *options: FrameworkOption) -> Frameworks:
     profiles, registry = build_profiles(settings)
     return Frameworks(build_frameworks(registry, profiles, *options))
-
-
-def build_eligibility(settings: EligibilitySection) -> Eligibility:
-    """The rule by which agents count as silent and unhealthy, outside of decisions."""
-    return Eligibility.parse(heartbeat_timeout=settings.heartbeat_timeout, unhealthy_timeout=settings.unhealthy_timeout)
 
 
 def is_eligible(profile: CompiledProfile, cluster: MemberCluster, now: int) -> bool:

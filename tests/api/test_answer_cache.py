@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -36,10 +37,10 @@ from fleet.kube.scopes import find_scope
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import MINUTE, SECOND
 from fleet.model.views import MemberCluster
+from fleet.scheduler.profiles import build_configured_frameworks
 from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.settings import load_settings
-from fleet.settings.tree import EligibilitySection
 from fleet.snapshot.columns.signals import Eligibility
 from tests.api.stage import ADMIN, AUTHOR, OPERATOR, PATIENT, Stage, alone, live_beside
 from tests.builders import NOW, ClusterBuilder, a_cluster, a_frame
@@ -381,10 +382,11 @@ def test_the_moment_that_is_named_is_the_last() -> None:
 class Watched:
     """Changes of a store of clusters, counted at a moment in which an answer about the present is cached."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: Path | None = None) -> None:
         self.clock = FakeClock()
         self.store = Store(Codec(msgspec.json.Decoder(MemberCluster).decode, lambda cluster: cluster.metadata))
-        self.changes = FleetChanges(self.store, EligibilitySection(), self.clock)
+        frameworks = build_configured_frameworks(load_settings(file, {}, []).settings)
+        self.changes = FleetChanges(self.store, frameworks.list_signal_rules, self.clock)
         self.changes.find_next_expiry(a_frame(), NOW)
 
     def count(self, old: ClusterBuilder, new: ClusterBuilder) -> int:
@@ -411,6 +413,29 @@ def test_a_heartbeat_of_a_healthy_cluster_changes_no_answer() -> None:
 )
 def test_everything_else_may_change_one(old: ClusterBuilder, new: ClusterBuilder) -> None:
     assert Watched().count(old, new) == 1
+
+
+IMPATIENT: Final = """
+apiVersion: scheduling.fleet.dev/v1
+kind: FleetSchedulerConfiguration
+eligibility: {heartbeatTimeout: 1h}
+profiles:
+- schedulerName: DefaultScheduler
+- schedulerName: impatient
+  pluginConfig: [{name: ClusterEligibility, args: {heartbeatTimeout: 1m, retention: 2m}}]
+"""
+
+
+def test_the_times_of_a_profile_count_besides_those_of_the_settings(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text(IMPATIENT, encoding="utf-8")
+    watched = Watched(file)
+
+    for heard, expiry in ((50, 10), (70, 50), (130, 900 - 130)):
+        frame = a_frame(a_cluster("a").heard(heard))
+        assert watched.changes.find_next_expiry(frame, NOW) == NOW + expiry * SECOND
+    assert watched.count(a_cluster("a").heard(50), a_cluster("a").heard(0)) == 0
+    assert watched.count(a_cluster("a").heard(70), a_cluster("a").heard(0)) == 1
 
 
 def test_nothing_is_compared_while_no_answer_about_the_present_is_cached() -> None:

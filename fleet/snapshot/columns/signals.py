@@ -24,7 +24,7 @@ JOINED_TRUE: Final = 8
 HEALTH_KNOWN: Final = 16
 HEALTHY_TRUE: Final = 32
 HEALTH_TIME_KNOWN: Final = 64
-_NEVER: Final = 2**63 - 1
+NEVER: Final = 2**63 - 1
 _REQUIRED: Final = AGENT_KNOWN | HEARTBEAT_KNOWN | JOINED_TRUE | HEALTH_KNOWN
 
 # The range of a column, with a margin for addition and subtraction: the years 1823 to 2116.
@@ -184,7 +184,7 @@ class Eligibility:
             (signals.health_since, HEALTH_TIME_KNOWN, retention),
         ):
             expiring = moments[(signals.flags & is_known) != 0] + age
-            ends.append(int(expiring.min(initial=_NEVER, where=expiring >= now)))
+            ends.append(int(expiring.min(initial=NEVER, where=expiring >= now)))
         return min(ends)
 
     def _holds(self, signals: Signals | SignalsColumn, now: int) -> Any:
