@@ -10,6 +10,7 @@ import importlib.util
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,7 @@ _SESSION: Final = (
 )
 _HOST_SILENT: Final = 20  # seconds until a connection to an unresponsive host is dropped
 _BUSY_MILLISECONDS: Final = 2000
+_BUSY_PAUSE: Final = 0.01
 _IMMEDIATE: Final = "fleet_immediate"
 _NO_URL: Final = (
     "history.url is not a URL; write sqlite:///path/to/file or postgresql://user@host:5432/database, and %3A, "
@@ -239,9 +241,23 @@ def _configure(connection: Any, _record: object) -> None:
     """synchronous=NORMAL: a power failure may lose the last transactions, but does not corrupt the file."""
     connection.isolation_level = None  # `_begin` begins transactions, also before DDL statements
     cursor = connection.cursor()
-    for pragma in ("auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=NORMAL"):
-        cursor.execute(f"PRAGMA {pragma}")
+    cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
+    _enable_wal(cursor)
+    cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
+
+
+def _enable_wal(cursor: sqlite3.Cursor) -> None:
+    """SQLite does not wait where two connections to a new file do this at the same time: one of them fails at once."""
+    until = time.monotonic() + _BUSY_MILLISECONDS / 1000
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+            time.sleep(_BUSY_PAUSE)
 
 
 def _begin(connection: sql.Connection) -> None:

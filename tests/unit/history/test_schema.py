@@ -6,7 +6,9 @@ import sqlite3
 import sys
 import traceback
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sql
@@ -124,6 +126,36 @@ def test_an_empty_file_is_filled_and_an_empty_server_is_left_to_migrate(url: str
         assert "has no tables yet; run: fleet migrate --url" in outage(url)
         assert tables(url) == set()
         History.open(url, may_migrate=True).close()
+
+
+class BusyCursor(sqlite3.Cursor):
+    """Of one that opens a new file at the same moment as another: SQLite answers without waiting."""
+
+    refused = 0
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        if "journal_mode" in statement and BusyCursor.refused < 2:
+            BusyCursor.refused += 1
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+        return super().execute(statement, *values)
+
+
+class BusyConnection(sqlite3.Connection):
+    def cursor(self, factory: Any = BusyCursor) -> Any:
+        return super().cursor(factory)
+
+
+def test_a_new_file_that_another_connection_opens_too_is_opened_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite3.dbapi2, "connect", partial(sqlite3.connect, factory=BusyConnection))
+    database = HistoryDatabase(f"sqlite:///{tmp_path / 'history.sqlite'}")
+    with database.writing() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    database.close()
+    assert BusyCursor.refused == 2
 
 
 def test_a_newer_schema_is_not_touched_and_not_read_until_it_is_gone(url: str) -> None:
