@@ -38,6 +38,7 @@ from tests.robustness.requests import NoAnswer, request
 OPENAPI: Final = Path(__file__).resolve().parents[2] / "api" / "openapi.json"
 CONNECTIONS: Final = 16
 SECONDS: Final = 60.0
+_SECONDS_OPEN: Final = 1.0
 WARMING_UP: Final = 5
 """A part of so many of the requests is sent before memory is measured."""
 MOST_GROWTH: Final = 50 * 2**20
@@ -45,6 +46,7 @@ MOST_GROWTH: Final = 50 * 2**20
 _KEPT: Final = "kept"
 _KEPT_MAPS: Final = f"/api/v1/namespaces/{_KEPT}/configmaps"
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_WRITES: Final = (b"POST", b"PUT", b"PATCH", b"DELETE")
 _BODIES: Final = (
     b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"a":' * 5000, b"[" * 50000, b'{"placement": {"kind": 1}}', b"9" * 5000,
     b'{"edits": [{"set": null}]}', b'{"plugin": "x", "message": "\xed\xa0\x80"}',
@@ -57,6 +59,9 @@ class HostileReport:
     codes: Counter[int] = field(default_factory=Counter)
     """Of answers; 0 for a connection that ended without."""
     wrong: list[str] = field(default_factory=list)
+    writes: int = 0
+    accepted: int = 0
+    """Of the writes."""
     growth: int = 0
     seconds: float = 0.0
 
@@ -79,14 +84,14 @@ def make_request(rng: Random, operations: list[tuple[str, str]], tokens: Sequenc
 
 
 async def send(port: int, message: bytes) -> tuple[int, bool]:
-    """The status code, and whether the caller shall try again; 0 without an answer. Nothing follows the message."""
+    """The status code, and whether the caller shall try again; 0 without an answer. Nothing follows the message, and
+    the server hears so if it waits for more."""
     try:
         async with asyncio.timeout(SECONDS):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:
                 writer.write(message)
-                writer.write_eof()
-                line = await reader.readline()
+                line = await _read_line(reader, writer)
                 if not line.startswith(b"HTTP/1.1 "):
                     return 0, False
                 code = int(line.split()[1])
@@ -96,6 +101,16 @@ async def send(port: int, message: bytes) -> tuple[int, bool]:
                 writer.close()
     except (OSError, EOFError, ValueError):
         return 0, False
+
+
+async def _read_line(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    """A server drops the request of a client that has closed its side."""
+    try:
+        async with asyncio.timeout(_SECONDS_OPEN):
+            return await reader.readline()
+    except TimeoutError:
+        writer.write_eof()
+        return await reader.readline()
 
 
 async def attack(port: int, pid: int, *, count: int, make: Callable[[], bytes]) -> HostileReport:
@@ -115,6 +130,9 @@ async def attack(port: int, pid: int, *, count: int, make: Callable[[], bytes]) 
                 report.wrong.append(f"no answer within {SECONDS:g} s: {message[:400]!r}")
                 continue
             report.codes[code] += 1
+            if message.partition(b" ")[0] in _WRITES:
+                report.writes += 1
+                report.accepted += 200 <= code < 300
             if code >= 500 and not is_declared:
                 report.wrong.append(f"{code}: {message[:400]!r}")
 
@@ -232,7 +250,8 @@ def main(arguments: list[str] | None = None) -> int:
         reports = asyncio.run(run(Path(folder), count=options.requests, seed=options.seed))
     for name, report in reports.items():
         codes = ", ".join(f"{code or 'none'}: {number}" for code, number in sorted(report.codes.items()))
-        summary = f"{name}: {codes}; {report.growth / 2**20:+.1f} MiB; {report.seconds:.0f} s"
+        summary = f"{name}: {report.accepted} of {report.writes} writes accepted; {codes}; "
+        summary += f"{report.growth / 2**20:+.1f} MiB; {report.seconds:.0f} s"
         sys.stdout.write("\n".join([summary, *report.violations[:20], ""]))
     return 1 if any(report.violations for report in reports.values()) else 0
 

@@ -1,4 +1,5 @@
-"""Hostile requests to the hub: objects, patches, patterns, rules, selectors and lists that no client asks for."""
+"""Hostile requests to the hub: what its clients send, with something else in one place; and objects, patches, patterns,
+rules, selectors and lists that no client asks for."""
 
 from __future__ import annotations
 
@@ -10,10 +11,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tests.robustness.hostile_messages import VALUES, frame
+from tests.robustness.hostile_objects import KINDS, NAMES, Kind, build_json_patch, build_merge_patch, build_object
 
 _GROUP: Final = "hostile.example.com"
 _RULES: Final = (
-    "self.all(a, self.all(b, a != b))", "self.exists(a, a.matches('^(a+)+$'))", "self.map(a, a + a).size() >= 0",
+    "self.all(a, self.all(b, a.size() + b.size() > 0))", "self.exists(a, a.matches('^(a+)+$'))",
+    "self.map(a, a + a).size() >= 0",
     "self.all(a, a.startsWith(a))", "1 / self.size() > 0", "self[9].size() > 0", "self", "((((((",
     "self.all(a, int(a) > 0)", "'a' * 99", "self.filter(a, duration(a) > duration('1s')).size() == 0",
 )  # fmt: skip
@@ -42,6 +45,13 @@ _ANSWERS: Final = (
     *VALUES, "1", "true", "0", "9" * 30, "a in (b,", "a,b,c=d,!e", "x" * 5000, "metadata.name=web", "All", "Exact",
     "NotOlderThan", "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTF9", ",".join(f"k{i}=v" for i in range(500)),
 )  # fmt: skip
+_SHARE_OF_CLIENTS: Final = 0.6
+_APPLY: Final = "application/apply-patch+yaml"
+_ACTIONS: Final = {
+    "create": 3, "replace": 3, "merge": 3, "strategic": 2, "patch": 3, "status": 2, "release": 1, "apply": 5,
+    "delete": 1, "clear": 0.1,
+}  # fmt: skip
+"""With their weights. What a kind lacks is applied."""
 _PATCHES: Final = (
     "application/merge-patch+json", "application/json-patch+json", "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
@@ -82,6 +92,53 @@ DEFINITION: Final = _define(_RULES[0], _PATTERNS[0])
 
 
 def make_request(rng: Random, tokens: Sequence[str]) -> bytes:
+    if rng.random() < _SHARE_OF_CLIENTS:
+        return _make_client_request(rng, tokens)
+    return _make_odd_request(rng, tokens)
+
+
+def _make_client_request(rng: Random, tokens: Sequence[str]) -> bytes:
+    """As a client sends it; every third time with other values at random places."""
+    kind, name = rng.choice(KINDS), rng.choice(NAMES)
+    (action,) = rng.choices(list(_ACTIONS), list(_ACTIONS.values())) if kind.is_stored else ("create",)
+    method, path, media, body = _write(rng, kind, name, action)
+    queries = ["fieldManager=" + rng.choice(("one", "two")), "force=true"] if media == _APPLY else []
+    queries += ["dryRun=All"] if rng.random() < 0.1 else []
+    if isinstance(body, dict) and rng.random() < 0.3:
+        _spoil(rng, body)
+    content = b"" if body is None else json.dumps(body).encode()
+    start = f"{method} {path}?{'&'.join(queries)}"
+    if rng.random() < 0.2:
+        return frame(rng, start, content, tokens, content_type=media)
+    return frame(rng, start, content, tokens[:1], content_type=media, is_whole=True)
+
+
+def _write(rng: Random, kind: Kind, name: str, action: str) -> tuple[str, str, str, Any]:
+    """Method, path, media type and body."""
+    path = f"{kind.path}/{name}"
+    match action:
+        case "create":
+            return "POST", kind.path, "application/json", build_object(rng, kind, name)
+        case "replace" if not kind.is_custom:  # which has to name a version
+            return "PUT", path, "application/json", build_object(rng, kind, name)
+        case "merge":
+            return "PATCH", path, "application/merge-patch+json", build_merge_patch(rng, kind, name)
+        case "strategic" if not kind.is_custom:
+            return "PATCH", path, "application/strategic-merge-patch+json", build_merge_patch(rng, kind, name)
+        case "patch":
+            return "PATCH", path, "application/json-patch+json", build_json_patch(rng, kind, name)
+        case "status" if kind.status is not None:
+            return "PATCH", f"{path}/status", "application/merge-patch+json", {"status": kind.status(rng)}
+        case "release":
+            return "PATCH", path, "application/merge-patch+json", {"metadata": {"finalizers": None}}
+        case "delete":
+            return "DELETE", path, "", None
+        case "clear":
+            return "DELETE", kind.path, "", None
+    return "PATCH", path, _APPLY, build_object(rng, kind, name)
+
+
+def _make_odd_request(rng: Random, tokens: Sequence[str]) -> bytes:
     collection = rng.choice(_COLLECTIONS)
     path = collection.format(quote(rng.choice(("default", rng.choice(VALUES))), safe="%"))
     method = rng.choice(("GET", "GET", "POST", "POST", "PUT", "PATCH", "PATCH", "DELETE", "OPTIONS"))

@@ -20,13 +20,18 @@ _HEADERS: Final = (
 )  # fmt: skip
 
 
-def frame(rng: Random, start: str, body: bytes, tokens: Sequence[str], *, content_type: str = "") -> bytes:
-    """A request by one of the callers or without a token, whole or cut off; sometimes bytes that are none."""
+def frame(
+    rng: Random, start: str, body: bytes, tokens: Sequence[str], *, content_type: str = "", is_whole: bool = False
+) -> bytes:
+    """A request by one of the callers or without a token, whole or cut off; sometimes bytes that are none. With
+    `is_whole`, one by a caller as clients send it."""
     lines = [f"{start} HTTP/1.1", "Host: 127.0.0.1", "Connection: close", f"Content-Length: {len(body)}"]
     lines += [f"Content-Type: {content_type}"] if content_type else []
-    lines += [f"Authorization: Bearer {rng.choice(tokens)}"] if rng.random() < 0.8 else []
-    lines += rng.sample(_HEADERS, rng.choice((0, 0, 0, 1, 2)))
+    lines += [f"Authorization: Bearer {rng.choice(tokens)}"] if is_whole or rng.random() < 0.8 else []
+    lines += [] if is_whole else rng.sample(_HEADERS, rng.choice((0, 0, 0, 1, 2)))
     message = "\r\n".join([*lines, "", ""]).encode(errors="surrogateescape") + body
+    if is_whole:
+        return message
     kind = rng.random()
     if kind < 0.03:
         return rng.randbytes(rng.randrange(1, 2000))

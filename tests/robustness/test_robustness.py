@@ -52,3 +52,4 @@ def test_no_request_to_hub_or_api_is_answered_with_500_costs_memory_or_loses_wri
     for report in reports.values():
         assert min(report.codes[code] for code in (200, 400, 401, 404, 422)) > 10
     assert reports["hub"].codes[403] > 10
+    assert reports["hub"].accepted * 3 >= reports["hub"].writes
