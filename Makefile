@@ -29,6 +29,9 @@ ROUNDS := 10
 FAULTS := 10
 # Of `make hostile`.
 REQUESTS := 100000
+# Of `make kills`: what is killed is `fleet up` or `fleet controller`.
+KILLS := 1000
+PROCESS := up
 # Of `make soak`, after a tenth of them for warming up.
 EVENTS := 1000000
 IGNORE :=
@@ -37,7 +40,7 @@ ADVISORIES := requirements/advisories
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-servers test-ui test-long chromium assets conformance lint fmt types types-ui bench robustness hostile soak audit docs gen vectors trace lock clean
+.PHONY: help up test test-servers test-ui test-long chromium assets conformance lint fmt types types-ui bench robustness hostile kills soak audit docs gen vectors trace lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -95,6 +98,9 @@ robustness: $(DEV) ## Check histories of clients while processes, clocks, disk, 
 
 hostile: $(DEV) ## Send hub and API what no client sends, and see that they go on (SEED=1 REQUESTS=100000)
 	$(PYTHON) -m tests.robustness.hostile --seed $(SEED) --requests $(REQUESTS)
+
+kills: $(DEV) ## Kill `fleet up` or `fleet controller` again and again, and look for what was lost (PROCESS=up KILLS=1000 SEED=1)
+	$(PYTHON) -m tests.robustness.kills --process $(PROCESS) --kills $(KILLS) --seed $(SEED)
 
 soak: $(DEV) ## Measure how memory grows over many events, for hours (EVENTS=1000000)
 	$(PYTHON) -m tests.robustness.soak --events $(EVENTS)

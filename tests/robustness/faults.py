@@ -26,29 +26,39 @@ HAS_LIMITS: Final = hasattr(resource, "prlimit")  # Linux
 
 @dataclass
 class HubProcess:
-    """`fleet hub` with a data directory, behind a forwarder."""
+    """`fleet hub` with a data directory, behind a forwarder; or another program that contains one."""
 
     folder: Path
     forwarder: Forwarder
     starts: int = 0
+    program: tuple[str, ...] = ("fleet.hub",)
+    """Module and arguments."""
 
     def __post_init__(self) -> None:
-        self._ready = self.folder / "ready.json"
-        command = [sys.executable, "-m", "fleet.hub", "--data-dir", str(self.folder / "data")]
-        command += ["--ready-file", str(self._ready)]
+        self.ready_file = self.folder / "ready.json"
+        command = [sys.executable, "-m", *self.program, "--data-dir", str(self.folder / "data")]
+        command += ["--ready-file", str(self.ready_file)]
         library = self.folder / "power.so"
         environment = power.make_environment(self.folder / "data", library) if power.IS_POSSIBLE else None
         self.server = give_clock(ServerProcess(command, log=self.folder / "hub.log", environment=environment))
 
-    async def start(self) -> None:
-        self._ready.unlink(missing_ok=True)
+    @property
+    def is_ready(self) -> bool:
+        return self.ready_file.exists()
+
+    def launch(self) -> None:
+        self.ready_file.unlink(missing_ok=True)
         self.server.start()
         self.starts += 1
+
+    async def start(self) -> None:
+        self.launch()
         async with asyncio.timeout(SECONDS_TO_START):
-            while not self._ready.exists():
+            while not self.is_ready:
                 assert self.server.is_running, self.server.last_words()
                 await asyncio.sleep(0.02)
-        self.forwarder.target = int(json.loads(self._ready.read_text())["url"].rpartition(":")[2])
+        ready = json.loads(self.ready_file.read_text())
+        self.forwarder.target = int((ready.get("url") or ready["hub"]).rpartition(":")[2])
 
     def kill(self) -> None:
         self.forwarder.target = 0

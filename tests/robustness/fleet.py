@@ -35,15 +35,25 @@ _LEASE: Final = (
 class FleetProcesses:
     """What runs on the hub, as processes of their own."""
 
-    def __init__(self, folder: Path, hub: HubProcess, world: World) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        hub: HubProcess,
+        world: World,
+        *,
+        settings: tuple[str, ...] = _LEASE,
+        api_ready: Path | None = None,
+    ) -> None:
+        """`settings` of the controller; `api_ready` is where the API of another process says where it is."""
         self._hub = hub
         self._world = world
         self._wanted = dict.fromkeys(PLACEMENTS, 1)
         kubeconfig = write_kubeconfig(folder, hub)
-        self.controller = give_clock(Process(folder, kubeconfig, settings=_LEASE).server)
-        self._api_ready = folder / "api.json"
+        self.controller = give_clock(Process(folder, kubeconfig, settings=settings).server)
+        own_ready = folder / "api.json"
+        self._api_ready = api_ready or own_ready
         command = [sys.executable, "-m", "fleet.cli", "api", "--address", "127.0.0.1:0"]
-        files = ["--kubeconfig", str(kubeconfig), "--ready-file", str(self._api_ready)]
+        files = ["--kubeconfig", str(kubeconfig), "--ready-file", str(own_ready)]
         self.api = give_clock(ServerProcess([*command, *files], log=folder / "api.log"))
 
     async def prepare(self) -> None:

@@ -156,9 +156,12 @@ class Writer:
 
     hub: HubProcess
     acknowledged: dict[str, int] = field(default_factory=dict)
+    count: int = 0
+    """Of acknowledged writes."""
 
     async def work(self) -> None:
-        await self._call("POST", "/api/v1/namespaces", {"metadata": {"name": _KEPT}})
+        while await self._call("POST", "/api/v1/namespaces", {"metadata": {"name": _KEPT}}) not in (201, 409):
+            await asyncio.sleep(0.05)
         for number in itertools.count():
             name = f"kept-{number % 20}"
             document = {"metadata": {"name": name, "namespace": _KEPT}, "data": {"number": str(number)}}
@@ -168,6 +171,7 @@ class Writer:
                 code = await self._call("PUT", f"{_KEPT_MAPS}/{name}", document)
             if code in (200, 201):
                 self.acknowledged[name] = number
+                self.count += 1
             await asyncio.sleep(0.05)
 
     async def find_lost_writes(self) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.robustness import hostile
+from tests.robustness import hostile, kills
 from tests.robustness.__main__ import render, run
 from tests.robustness.clocks import set_clock
 from tests.robustness.faults import HubProcess
@@ -43,6 +43,17 @@ def test_histories_stay_linearizable_while_the_hub_fails(tmp_path: Path) -> None
     reports = asyncio.run(run(tmp_path, seed=1, rounds=1, faults=6))
     assert [report.violations for report in reports] == [[]], render(reports, seed=1)
     assert all(report.acknowledged and report.events for report in reports)
+
+
+@pytest.mark.servers
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("process", [kills.UP, kills.CONTROLLER])
+def test_a_process_that_is_killed_again_and_again_loses_nothing_that_was_acknowledged(
+    tmp_path: Path, process: str
+) -> None:
+    report = asyncio.run(kills.run(tmp_path, process=process, kills=6, seed=1))
+    assert report.violations == []
+    assert report.acknowledged > 10
 
 
 @pytest.mark.servers
