@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from api.http.problems import refusal, unprocessable
 
@@ -75,11 +75,15 @@ async def read_body(request: Request, largest: int) -> bytes:
     if announced.isdigit() and int(announced) > largest:
         raise _too_large(largest)
     chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > largest:
-            raise _too_large(largest)
-        chunks.append(chunk)
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > largest:
+                raise _too_large(largest)
+            chunks.append(chunk)
+    except ClientDisconnect:
+        detail = "the connection was closed before the end of the body"
+        raise refusal(400, detail, field="body", next="send the whole body") from None
     return b"".join(chunks)
 
 

@@ -6,10 +6,11 @@ import threading
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from api.http import bodies
 from api.http.bodies import DEEPEST_BODY
-from tests.api.stage import ADMIN, Stage, staged
+from tests.api.stage import ADMIN, AUTHOR, Stage, staged
 
 
 def nested(levels: int) -> bytes:
@@ -55,3 +56,23 @@ async def test_a_large_body_is_read_apart_from_the_event_loop(stage: Stage) -> N
     assert answer.status_code == 422
     assert len(threads) == 1
     assert threading.get_ident() not in threads
+
+
+@staged
+async def test_a_body_that_ends_before_its_length_is_no_failure_of_the_api(stage: Stage) -> None:
+    messages = iter(({"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}))
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"authorization", f"Bearer {AUTHOR}".encode()), (b"content-length", b"100")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/simulate", "query_string": b"", "headers": headers}
+    with capture_logs() as logs:
+        await stage.app(scope, receive, send)
+    assert sent[0]["status"] == 400
+    assert b"closed before the end of the body" in sent[1]["body"]
+    assert [line for line in logs if line["log_level"] == "error"] == []
