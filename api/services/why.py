@@ -46,6 +46,7 @@ from fleet.explain.answer.sentences import format_moment
 from fleet.explain.facts.changes import judge_fleet
 from fleet.explain.facts.outcomes import UNDECIDED, rate_outcome
 from fleet.explain.fixes.fixes import Fixes, find_fixes, find_fixes_for_cluster, is_improvable
+from fleet.framework.status import REJECTIONS
 from fleet.history import HistoryAttempt
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.timestamps import format_timestamp
@@ -57,6 +58,7 @@ FixMode = Literal["none", "fast", "deep"]
 EDIT_CLUSTERS: Final = AccessRequest(verb="update", group=MEMBER_CLUSTERS.group, resource=MEMBER_CLUSTERS.plural)
 _FOREIGN_SCHEDULER: Final = "ForeignScheduler"
 _STATUS_IS_OLDER: Final = "StatusIsOlder"
+_REFUSALS: Final = frozenset(map(str, REJECTIONS))
 _DELETED: Final = frozenset({AttemptResult.CLEANED_UP.value, AttemptResult.GONE.value})
 
 
@@ -369,6 +371,9 @@ def _describe_lag(state: State, evaluated: EvaluatedDecision, attempt: HistoryAt
     if evaluated.attempt is None and now != state and state in ("Scheduled", "Partial", "Unschedulable"):
         since = f", of {format_moment(format_timestamp(attempt.started))}" if attempt else ""
         message = f"the hub shows the last decision{since}: {state}. The next one, after any event, would be: {now}"
+        refusing = () if attempt is None else [each.plugin for each in attempt.effects if each.code in _REFUSALS]
+        if refusing:
+            message += f", unless {', '.join(dict.fromkeys(refusing))} refuses again"
         yield StatusNote(reason=_STATUS_IS_OLDER, message=message)
 
 

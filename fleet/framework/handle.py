@@ -51,8 +51,9 @@ class WaitingPlacement(Protocol):
     def allow(self, plugin: str, target: str = "*") -> bool:
         """False when the plugin was not waited for, or the placement is decided already."""
 
-    def reject(self, plugin: str, message: str) -> bool:
-        """False when the placement is decided already."""
+    def reject(self, plugin: str, message: str, target: str = "*") -> bool:
+        """False when the placement is decided already. In a profile with `partialPermit` the target alone is refused,
+        or all that the plugin has not allowed; otherwise the placement as a whole."""
 
 
 class WaitingRoom(Protocol):
@@ -66,7 +67,7 @@ class WaitingRoom(Protocol):
     def allow(self, uid: str, plugin: str, target: str = "*") -> bool:
         """Also while Permit is still running; False when the plugin was not waited for."""
 
-    def reject(self, uid: str, plugin: str, message: str) -> bool:
+    def reject(self, uid: str, plugin: str, message: str, target: str = "*") -> bool:
         """False when no placement waits under this UID."""
 
 
@@ -84,8 +85,8 @@ class EmptyWaitingRoom:
         del uid, plugin, target
         return False
 
-    def reject(self, uid: str, plugin: str, message: str) -> bool:
-        del uid, plugin, message
+    def reject(self, uid: str, plugin: str, message: str, target: str = "*") -> bool:
+        del uid, plugin, message, target
         return False
 
 
@@ -145,7 +146,7 @@ class Handle(RoomKeeper, Protocol):
     def for_each_waiting(self, visit: Callable[[WaitingPlacement], None]) -> None: ...
     def get_waiting(self, uid: str) -> WaitingPlacement | None: ...
     def allow_waiting(self, uid: str, plugin: str, target: str = "*") -> bool: ...
-    def reject_waiting(self, uid: str, plugin: str, message: str) -> bool: ...
+    def reject_waiting(self, uid: str, plugin: str, message: str, target: str = "*") -> bool: ...
 
     def find_approval_facts(self, placement: str) -> ApprovalFacts:
         """What the hub has about the approvals of the placement with this key. For effect hooks."""
@@ -187,8 +188,8 @@ class OfflineHandle(UnlimitedRoom):
     def allow_waiting(self, uid: str, plugin: str, target: str = "*") -> bool:
         return self._waiting.allow(uid, plugin, target)
 
-    def reject_waiting(self, uid: str, plugin: str, message: str) -> bool:
-        return self._waiting.reject(uid, plugin, message)
+    def reject_waiting(self, uid: str, plugin: str, message: str, target: str = "*") -> bool:
+        return self._waiting.reject(uid, plugin, message, target)
 
     def find_approval_facts(self, placement: str) -> ApprovalFacts:
         del placement

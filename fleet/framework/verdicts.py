@@ -19,7 +19,7 @@ from fleet.snapshot.frame import Frame
 ALIVE: Final = -1
 SET_ASIDE, TAKEN = 1, 2
 _FRAMEWORK_REASONS: Final = ReasonTable(
-    Reason("SetAside", Code.UNSCHEDULABLE, "cluster was set aside after it could not be reserved"),
+    Reason("SetAside", Code.UNSCHEDULABLE, "cluster was set aside in this attempt: refused, or not asked about"),
     Reason("AlreadySelected", Code.UNSCHEDULABLE, "cluster is already selected", already_selected=True),
 )
 

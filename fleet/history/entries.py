@@ -220,7 +220,7 @@ class RecordedInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     nominated: tuple[str, ...] = ()
     """Clusters chosen by an earlier attempt, picked first."""
     set_aside: tuple[str, ...] = ()
-    """Clusters that could not be reserved in the same attempt."""
+    """Clusters that were refused in the same attempt, or that no plugin was asked about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

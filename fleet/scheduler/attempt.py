@@ -261,7 +261,8 @@ class AttemptRunner:
     async def _run_binding_cycle(self, scope: AttemptScope, bindings: tuple[Binding, ...]) -> Decision:
         """Returns the decision that was carried out: another than the first where a cluster could not be reserved."""
         record, handover = scope.record, scope.handover
-        with self._cycles.parked.open(record.key, scope.request) as item:
+        is_partial = scope.framework.profile.partial_permit
+        with self._cycles.parked.open(record.key, scope.request, is_partial=is_partial) as item:
             cycle = BindingCycle(
                 self._cycles,
                 framework=scope.framework,
@@ -284,7 +285,8 @@ class AttemptRunner:
                 await cycle.raise_refusal()
                 async with cycle.undoing():
                     await self._add_finalizer(scope)
-                    await cycle.wait(handover, partial(self._report_parked, scope, cycle))
+                    permitted = await cycle.wait(handover, partial(self._report_parked, scope, cycle))
+                    record.inputs, record.decision = permitted.inputs, permitted.decision
                     await cycle.prepare()
                     with self._time_phase(record, "write"):
                         await cycle.bind()

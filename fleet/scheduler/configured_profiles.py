@@ -281,6 +281,7 @@ class _Builder:
             backoff_on_rejection=document.backoff_on_rejection
             or (document.backoff_on_rejection is None and bool(settings.extenders)),
             reserve_fallback=bool(document.reserve_fallback),
+            partial_permit=bool(document.partial_permit),
             extenders=_list_extenders(settings),
             packages={name: origin for name in names if (origin := find_package(name))},
             has_secrets=any(config.args != redact_all(config.written) for config in document.plugin_config),

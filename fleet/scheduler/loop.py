@@ -17,8 +17,10 @@ import structlog
 
 from fleet.clock import Clock
 from fleet.errors import QueueClosed
+from fleet.framework.cycle.decision import Decision
 from fleet.framework.runtime.effects import Failure
-from fleet.framework.status import Code, is_success
+from fleet.framework.status import REJECTIONS, Code, is_success
+from fleet.model.keys import PICK_ALL
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult, Recorder
@@ -132,8 +134,10 @@ class Loop:
         key, decision = record.key, record.decision
         if record.result not in _COMPLETED:
             self._report_given_back(record)
-        if record.result is AttemptResult.SHORT and decision is not None:
-            self.queue.mark_unschedulable(key, rejectors=decision.rejectors, pending=decision.pending)
+        refusing = {each.plugin for each in record.effects if each.status.code in REJECTIONS}
+        is_short = record.result is AttemptResult.SHORT
+        if decision is not None and (is_short or (refusing and _is_on_all(record.result, decision))):
+            self.queue.mark_unschedulable(key, rejectors={*decision.rejectors, *refusing}, pending=decision.pending)
         elif record.result is AttemptResult.REJECTED and record.failed is not None:
             self._report_rejection(key, record.failed)
         elif record.result is AttemptResult.BAD_INPUT:
@@ -165,6 +169,11 @@ class Loop:
                 log.info("decided", placement=str(record.key), **_summarize(record))
         else:
             log.debug("nothing to change", placement=str(record.key), result=record.result.value)
+
+
+def _is_on_all(result: AttemptResult, decision: Decision) -> bool:
+    """A placement on all clusters has never too few of them, but may lack one that was refused."""
+    return result is AttemptResult.DECIDED and decision.request.placement_type == PICK_ALL
 
 
 class LargeItems:

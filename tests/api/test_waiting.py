@@ -41,6 +41,9 @@ profiles:
 - {schedulerName: DefaultScheduler}
 - schedulerName: approved
   plugins: {permit: {enabled: [{name: PlacementApproval}]}}
+- schedulerName: partial
+  partialPermit: true
+  plugins: {permit: {enabled: [{name: PlacementApproval}]}}
 """
 PLUGIN: Final = "PlacementApproval"
 OWNERS: Final = {"name": "owners", "approvers": {"users": ["olga", "anna"]}}
@@ -76,14 +79,14 @@ class Desk:
 
 
 @asynccontextmanager
-async def a_desk(folder: Path, *, policy: Any = FIXED, **rule: Any) -> AsyncIterator[Desk]:
+async def a_desk(folder: Path, *, policy: Any = FIXED, profile: str = "approved", **rule: Any) -> AsyncIterator[Desk]:
     """The placement `gold` waits for its owners."""
     file = folder / "profiles.yaml"
     file.write_text(PROFILES, encoding="utf-8")
     async with a_stage(folder, file=file) as stage:
         await grant_approvals(stage, "olga", "otto")
         metadata = {"name": "gold"}
-        spec = {"schedulerName": "approved", "approvals": [{**OWNERS, **rule}]}
+        spec = {"schedulerName": profile, "approvals": [{**OWNERS, **rule}]}
         await stage.world.create(CLUSTER_SCOPED.options, {"metadata": metadata, "spec": spec})
         placement = await stage.world.place("gold", policy)
         settings = load_settings(file, {}, [PATIENT])
@@ -333,8 +336,41 @@ def test_W_04_why_tells_a_gate_and_who_may_clear_it_also_in_another_process(tmp_
             assert "`fleet gates clear held review`" in text
             await desk.post("/v1/placements/-/held/gates/review/clear", {}, ADMIN)
             await desk.stage.world.soon_on("held", "ams-1")
-            answer = (await desk.get("/v1/placements/-/held/why", ADMIN)).json()
-            assert answer["gate"] is None
+
+            async def is_open() -> bool:
+                return (await desk.get("/v1/placements/-/held/why", ADMIN)).json()["gate"] is None
+
+            await soon(is_open)
+
+    asyncio.run(run())
+
+
+def test_F3_111_why_tells_which_cluster_was_refused_while_the_other_one_is_bound(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_desk(tmp_path, policy=BOTH, profile="partial") as desk:
+            body = {"plugin": PLUGIN, "target": "ams-2", "message": "freeze"}
+            answer = await desk.post(f"/v1/waiting/{desk.uid}/reject", body)
+            assert (answer.status_code, answer.json()) == (200, {"delivered": True})
+            item = await desk.soon_listed()
+            assert [each["cluster"] for each in item["waiting"]] == ["ams-1"]
+            assert (await desk.allow(target="ams-1")).status_code == 200
+            await desk.stage.world.soon_on("gold", "ams-1")
+            await desk.stage.wait_until_recorded()
+            answer = (await desk.stage.get("/v1/placements/-/gold/why", ADMIN)).json()
+            permit = {each["target"]: each["message"] for each in answer["attempt"]["permit"]}
+            assert answer["verdict"]["state"] == "Partial"
+            assert permit["ams-2"] == "owners: denied by olga: freeze"
+            assert permit["ams-1"].startswith("owners: approved by olga at ")
+            assert [(write["cluster"], write["result"]) for write in answer["attempt"]["writes"]] == [
+                ("ams-1", "written")
+            ]
+            (older,) = [note["message"] for note in answer["statusNotes"] if note["reason"] == "StatusIsOlder"]
+            assert older.endswith("would be: Scheduled, unless PlacementApproval refuses again")
+            past = (await desk.stage.get(f"/v1/placements/-/gold/why?attempt={answer['attempt']['n']}", ADMIN)).json()
+            (left,) = [row for row in past["attempt"]["clusters"] if row["name"] == "ams-2"]
+            assert [each["reason"] for each in left["rejections"]] == ["SetAside"]
+            assert (past["attempt"]["evaluatedOn"], past["verdict"]["outcome"]) == ("recorded", "PARTIAL")
+            assert past["attempt"]["digest"] == past["recorded"]["digest"]
 
     asyncio.run(run())
 

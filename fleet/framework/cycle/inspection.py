@@ -67,7 +67,7 @@ def rank_all(decision: Decision, inp: DecisionInput) -> list[int]:
 
 
 def excluding(inp: DecisionInput, rows: Iterable[int]) -> DecisionInput:
-    """The same inputs with rows set aside, for a target that could not be reserved."""
+    """The same inputs with rows set aside, for a target that was refused."""
     return replace(inp, frame=inp.frame.exclude(rows))
 
 

@@ -83,6 +83,8 @@ class Profile:
     """Of the fleet, to examine before settling; 0 adapts to its size. Only per-cluster plugins make this matter."""
     scan_domain_key: str | None = None
     reserve_fallback: bool = False
+    partial_permit: bool = False
+    """A cluster that Permit refuses leaves the others to be bound."""
     backoff_on_rejection: bool = False
     """Rejected placements back off before they are tried again, and are tried again after some time in any case."""
     packages: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -116,6 +118,7 @@ class CompiledProfile:
     percentage_of_clusters: int
     scan_domain_key: str | None
     reserve_fallback: bool
+    partial_permit: bool
     backoff_on_rejection: bool
     config_hash: str
     document: bytes
@@ -200,6 +203,7 @@ def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> Com
         percentage_of_clusters=profile.percentage_of_clusters,
         scan_domain_key=profile.scan_domain_key,
         reserve_fallback=profile.reserve_fallback,
+        partial_permit=profile.partial_permit,
         backoff_on_rejection=profile.backoff_on_rejection,
         config_hash=config_hash(profile),
         document=b"" if profile.has_secrets else encode_profile(profile),
@@ -237,6 +241,8 @@ def encode_profile(profile: Profile) -> bytes:
         "scan": [profile.percentage_of_clusters, profile.scan_domain_key],
         "reserveFallback": profile.reserve_fallback,
     }
+    if profile.partial_permit:
+        content["partialPermit"] = True
     if profile.packages:
         content["packages"] = dict(profile.packages)
     if profile.extenders:
@@ -253,6 +259,7 @@ class _EncodedProfile(msgspec.Struct, rename="camel"):
     downscale: DownscaleOrder
     scan: tuple[int, str | None]
     reserve_fallback: bool
+    partial_permit: bool = False
     packages: dict[str, str] = {}
     extenders: list[ExtenderRef] = []
 
@@ -274,6 +281,7 @@ def parse_profile(document: bytes, *, scheduler_name: str) -> Profile:
         percentage_of_clusters=encoded.scan[0],
         scan_domain_key=encoded.scan[1],
         reserve_fallback=encoded.reserve_fallback,
+        partial_permit=encoded.partial_permit,
         packages=encoded.packages,
         extenders=tuple(encoded.extenders),
     )

@@ -139,6 +139,7 @@ class Effects:
         self.violations: list[ContractViolation] = []
         self._hooks, self._frame, self._call_hook, self._longest = profile.hooks, frame, call_hook, max_permit_wait
         self._preflights: dict[tuple[str, str], Status] = {}
+        self.is_partial = profile.partial_permit
 
     # --- Reserve and Permit -------------------------------------------------------------------------------------
 
@@ -177,6 +178,11 @@ class Effects:
                 elif not is_success(status):
                     return Permission(denial=Failure("permit", target, status))
         return Permission(pending) if unready is None else Permission(denial=unready)
+
+    def leaves_others(self, denial: Status) -> bool:
+        """Whether the other clusters are bound without the one that Permit refused."""
+        is_refusal = denial.code in REJECTIONS - {Code.PENDING}
+        return (self.is_partial and is_refusal) or self.is_about_cluster(denial)
 
     def is_about_cluster(self, denial: Status) -> bool:
         """Whether another cluster may take the place of one that Permit refused."""

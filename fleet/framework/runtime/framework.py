@@ -6,7 +6,7 @@ decides only through `cycle.decide`; the queue, waiting placements, threads and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
@@ -35,7 +35,7 @@ from fleet.framework.profiles.registry import Registry
 from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.effects import Effects, HookCaller, call_inline
 from fleet.framework.runtime.purity_guard import Phase, current_scope, enter_phase
-from fleet.framework.runtime.reserve_permit import PermitResult, reserve_and_permit
+from fleet.framework.runtime.reserve_permit import PermitResult, decide_without, reserve_and_permit
 from fleet.framework.state import CycleState, Lock, should_record_metrics
 from fleet.model.views import Binding
 from fleet.snapshot.frame import Frame
@@ -166,6 +166,10 @@ class Framework:
         """Run Reserve and Permit; decide again without a refused cluster if the profile falls back."""
         return await reserve_and_permit(inp, decision, effects, decide=partial(self.decide, state=effects.state))
 
+    def decide_without(self, permitted: PermitResult, refused: Container[str], effects: Effects) -> PermitResult:
+        """After a wait in which some of the clusters were refused."""
+        return decide_without(permitted, refused, decide=partial(self.decide, state=effects.state))
+
     def _probe(self, state: CycleState | None) -> Probe:
         return self._options.probe if should_record_metrics(state) else NULL_PROBE
 
@@ -258,9 +262,9 @@ class Framework:
         _must_not_be_deciding("waiting placements")
         return self._options.waiting.allow(uid, plugin, target)
 
-    def reject_waiting(self, uid: str, plugin: str, message: str) -> bool:
+    def reject_waiting(self, uid: str, plugin: str, message: str, target: str = "*") -> bool:
         _must_not_be_deciding("waiting placements")
-        return self._options.waiting.reject(uid, plugin, message)
+        return self._options.waiting.reject(uid, plugin, message, target)
 
     def find_approval_facts(self, placement: str) -> ApprovalFacts:
         _must_not_be_deciding("approvals")

@@ -2,12 +2,12 @@
 
 This is the last serial step of an attempt. A target that cannot be reserved fails the attempt, or, where the profile
 says so, is left out and the same attempt decides again: the whole decision, so that spread and limits still hold. So
-is a target that a plugin denies for good.
+is a target that a plugin denies for good, or that any plugin refuses where the profile is content with the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
 from fleet.framework.cycle.cycle import DecisionInput
@@ -16,6 +16,7 @@ from fleet.framework.cycle.inspection import excluding
 from fleet.framework.handle import Deadlines
 from fleet.framework.operations import Target
 from fleet.framework.runtime.effects import Effects, Failure
+from fleet.snapshot.columns.bitset import each_row
 
 Decide = Callable[[DecisionInput], Decision]
 
@@ -67,9 +68,26 @@ async def reserve_and_permit(
             return replace(reserved, pending=permission.pending)
         await effects.run_unreserve(reserved.targets)
         denied = replace(reserved, targets=(), failure=denial)
-        if not effects.is_about_cluster(denial.status):
+        if not effects.leaves_others(denial.status):
             return denied
         inp = excluding(reserved.inputs, [denial.target.row])
         decision = decide(inp)
-        if not newly_chosen(decision):
-            return denied
+        if newly_chosen(decision):
+            continue
+        return PermitResult(inp, decision) if effects.is_partial and decision.targets else denied
+
+
+def decide_without(permitted: PermitResult, refused: Container[str], *, decide: Decide) -> PermitResult:
+    """What is left of a decision when clusters are refused after it. None takes their place: no plugin has permitted
+    any other one. Where one would, everything that was not chosen before is set aside, too."""
+    before, frame = permitted.inputs, permitted.inputs.frame
+    kept = tuple(target.cluster for target in permitted.targets if target.cluster not in refused)
+    rows = [target.row for target in permitted.targets if target.cluster in refused]
+    inp = replace(excluding(before, rows), nominated=kept)
+    decision = decide(inp)
+    if not {target.cluster for target in newly_chosen(decision)}.issubset(kept):
+        known = {target.cluster for target in permitted.decision.targets}
+        known |= {binding.spec.target_cluster for binding in before.bindings}
+        inp = excluding(inp, (row for row in each_row(frame.valid) if frame.name(row) not in known))
+        decision = decide(inp)
+    return PermitResult(inp, decision, newly_chosen(decision))

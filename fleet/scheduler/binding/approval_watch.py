@@ -103,7 +103,8 @@ class ApprovalWatch:
         denied = next((answer.denied for answer in answers if answer.denied is not None), None)
         if denied is not None:
             reason = f": {denied.spec.message}" if denied.spec.message else ""
-            return self._parked.reject(uid, PLUGIN, f"{denied.spec.rule}: denied by {denied.spec.by.user}{reason}")
+            text = f"{denied.spec.rule}: denied by {denied.spec.by.user}{reason}"
+            return self._parked.reject(uid, PLUGIN, text, cluster)
         if all(answer.suffice for answer in answers):
             return self._parked.allow(uid, PLUGIN, cluster)
         return self._parked.get(uid) is not None

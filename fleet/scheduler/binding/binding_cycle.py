@@ -149,11 +149,12 @@ class BindingCycle:
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 
-    async def wait(self, handover: Handover, on_parked: Callable[[], None]) -> None:
-        """Until every plugin has allowed every cluster. Raises CycleFailed otherwise. `on_parked` gives up the slot."""
+    async def wait(self, handover: Handover, on_parked: Callable[[], None]) -> PermitResult:
+        """Until every plugin has allowed every cluster. Raises CycleFailed otherwise. `on_parked` gives up the slot.
+        Returns what is to be bound: in a profile with `partialPermit` maybe less than before."""
         effects, permitted = self._require()
         if not permitted.pending:
-            return
+            return permitted
         started = self._shared.clock.monotonic()
         hooks = permitted.inputs.profile.hooks["permit"]
         codes = {entry.name: _timeout_code_of(entry.plugin) for entry in hooks}
@@ -166,11 +167,27 @@ class BindingCycle:
         on_parked()
         refusal = await self._wait_until_decided()
         await handover.resume()
-        refusal = refusal or self._find_unfit(permitted.inputs, names)
+        refusal = refusal or self._find_unfit(permitted.inputs, self._item.targets)
         result = "allowed" if refusal is None else refusal.result
         self._shared.observe_wait(result, self._shared.clock.monotonic() - started)
         if refusal is not None:
             self._raise_refused(effects, refusal)
+        if len(self._unbound) < len(permitted.targets):
+            self._permitted = await self._go_on_with_others(effects, permitted)
+        return self._permitted or permitted
+
+    async def _go_on_with_others(self, effects: Effects, permitted: PermitResult) -> PermitResult:
+        kept = {target.cluster for target in self._unbound}
+        refused = {target.cluster for target in permitted.targets} - kept
+        rest = self._framework.decide_without(permitted, refused, effects)
+        chosen = {target.cluster for target in rest.targets}
+        await effects.run_unreserve([target for target in self._unbound if target.cluster not in chosen])
+        self._unbound = rest.targets
+        if not rest.decision.targets:
+            last = next(result for result in reversed(effects.results) if result.target in refused)
+            target = next(target for target in permitted.targets if target.cluster == last.target)
+            raise CycleFailed(Failure("permit", target, last.status))
+        return rest
 
     def describe_wait(self) -> str:
         return describe_wait(self._item.entries)
@@ -180,12 +197,21 @@ class BindingCycle:
         while entries := self._item.entries:
             if entries != published:
                 published = entries
-                _, permitted = self._require()
-                await self._publish(entries, self._nominate(permitted.targets, PERMIT))
+                await self._publish(entries, self._nominate(self._unbound, PERMIT))
             refusal = await self._item.wait_for_change(self._shared.clock)
+            await self._leave_out()
             if refusal is not None:
                 return refusal
         return None
+
+    async def _leave_out(self) -> None:
+        """What is refused while the other clusters go on is given back at once."""
+        effects, _ = self._require()
+        refusals = {refusal.cluster: refusal for refusal in self._item.take_left_out()}
+        for refusal in refusals.values():
+            self._record_refusal(effects, refusal)
+        await effects.run_unreserve([target for target in self._unbound if target.cluster in refusals])
+        self._unbound = tuple(target for target in self._unbound if target.cluster not in refusals)
 
     def _resume(self, entry: WaitingEntry) -> WaitingEntry:
         """What remains of a wait that an earlier process began counts, not a new one."""
@@ -221,10 +247,14 @@ class BindingCycle:
         target = next((target for target in self._unbound if target.cluster == refusal.cluster), self._unbound[0])
         if refusal.result == "ended":
             self._shared.requeue(self._key, OUTDATED)
-        elif refusal.result == "rejected" and effects.is_about_cluster(status):
-            self._shared.requeue(self._key, DENIED)
-        effects.results.append(HookResult("permit", status.plugin, target.cluster, status))
+        self._record_refusal(effects, refusal._replace(cluster=target.cluster))
         raise CycleFailed(Failure("permit", target, status))
+
+    def _record_refusal(self, effects: Effects, refusal: Refusal) -> None:
+        status = refusal.status
+        if refusal.result == "rejected" and effects.is_about_cluster(status):
+            self._shared.requeue(self._key, DENIED)
+        effects.results.append(HookResult("permit", status.plugin, refusal.cluster, status))
 
     # --- PreBind, Bind, PostBind --------------------------------------------------------------------------------------
 

@@ -37,9 +37,13 @@ class Refusal(NamedTuple):
 class ParkedPlacement:
     """Implements `fleet.framework.handle.WaitingPlacement`. Opened before Permit runs, parked if a plugin waits."""
 
-    def __init__(self, key: PlacementKey, placement: PlacementRequest, lock: threading.Lock) -> None:
-        self.key, self.placement = key, placement
+    def __init__(
+        self, key: PlacementKey, placement: PlacementRequest, lock: threading.Lock, *, is_partial: bool = False
+    ) -> None:
+        self.key, self.placement, self.is_partial = key, placement, is_partial
         self.targets: tuple[str, ...] = ()
+        self.parked_on: tuple[str, ...] = ()
+        """The targets when the wait began."""
         self.is_parked = False
         self._lock = lock
         self._loop = asyncio.get_running_loop()
@@ -49,6 +53,9 @@ class ParkedPlacement:
         self._timeout_codes: Mapping[str, Code] = {}
         self._early: set[tuple[str, str]] = set()
         """Plugins and targets that were allowed before the wait began."""
+        self._early_refusals: list[Refusal] = []
+        """Of a placement that goes on with the clusters that are not refused."""
+        self._left_out: list[Refusal] = []
         self._refusal: Refusal | None = None
         self._closed = False
 
@@ -70,7 +77,7 @@ class ParkedPlacement:
 
     @property
     def has_early_answers(self) -> bool:
-        return bool(self._early) or self._refusal is not None
+        return bool(self._early or self._early_refusals) or self._refusal is not None
 
     def pending_plugins(self, target: str | None = None) -> list[str]:
         return sorted({entry.plugin for entry in self.entries if target in (None, entry.cluster)})
@@ -89,8 +96,9 @@ class ParkedPlacement:
             self._notify()
         return allowed
 
-    def reject(self, plugin: str, message: str) -> bool:
-        return self._refuse(Refusal(Status(Code.UNSCHEDULABLE, (message,), plugin=plugin)))
+    def reject(self, plugin: str, message: str, target: str = ANY_TARGET) -> bool:
+        status = Status(Code.UNSCHEDULABLE, (message,), plugin=plugin)
+        return self._refuse(Refusal(status, "" if target == ANY_TARGET else target))
 
     def end(self, message: str) -> bool:
         """The wait has lost its purpose. No plugin is the rejector."""
@@ -108,10 +116,13 @@ class ParkedPlacement:
     ) -> None:
         """`timeout_codes`: by plugin, of the refusal when its time is over."""
         with self._lock:
-            self.targets, self._timeout_codes, self.is_parked = tuple(targets), timeout_codes, True
+            self.targets = self.parked_on = tuple(targets)
+            self._timeout_codes, self.is_parked = timeout_codes, True
             for entry in entries:
                 pair = (entry.cluster, entry.plugin)
                 self._entries[pair] = (*self._entries.get(pair, ()), entry)
+            for refusal in self._early_refusals:
+                self._take(refusal)
             for plugin, target in self._early:
                 self._allow(plugin, target)
 
@@ -130,6 +141,12 @@ class ParkedPlacement:
                     await asyncio.wait_for(self._changed.wait(), remaining / SECOND)
         return self._refusal
 
+    def take_left_out(self) -> list[Refusal]:
+        """The clusters that were refused since the last call, while the others go on."""
+        with self._lock:
+            taken, self._left_out = self._left_out, []
+        return taken
+
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _allow(self, plugin: str, target: str) -> bool:
@@ -140,11 +157,33 @@ class ParkedPlacement:
 
     def _refuse(self, refusal: Refusal) -> bool:
         with self._lock:
-            if self._refusal is not None or (self.is_parked and not self._entries):
+            is_taken = self._take(refusal)
+        if is_taken:
+            self._notify()
+        return is_taken
+
+    def _take(self, refusal: Refusal) -> bool:
+        if self._refusal is not None or (self.is_parked and not self._entries):
+            return False
+        status, cluster, result = refusal
+        if self.is_partial and result != "ended" and status.code is not Code.PENDING:
+            if not self.is_parked:
+                self._early_refusals.append(refusal)
+                return True
+            waiting = {name for name, plugin in self._entries if plugin == status.plugin}
+            refused = [name for name in self.targets if name in ({cluster} if cluster else waiting)]
+            if cluster and not refused:
                 return False
-            self._refusal = refusal
-        self._notify()
+            if refused and len(refused) < len(self.targets):
+                self._leave_out(refusal, refused)
+                return True
+        self._refusal = refusal
         return True
+
+    def _leave_out(self, refusal: Refusal, clusters: Collection[str]) -> None:
+        self.targets = tuple(name for name in self.targets if name not in clusters)
+        self._entries = {pair: entries for pair, entries in self._entries.items() if pair[0] not in clusters}
+        self._left_out += [refusal._replace(cluster=name) for name in clusters]
 
     def _notify(self) -> None:
         with suppress(RuntimeError):  # the loop is closed
@@ -180,16 +219,18 @@ class ParkedPlacements:
         item = self._by_uid.get(uid)
         return item is not None and item.allow(plugin, target)
 
-    def reject(self, uid: str, plugin: str, message: str) -> bool:
+    def reject(self, uid: str, plugin: str, message: str, target: str = ANY_TARGET) -> bool:
         item = self._by_uid.get(uid)
-        return item is not None and item.reject(plugin, message)
+        return item is not None and item.reject(plugin, message, target)
 
     # --- for the scheduler --------------------------------------------------------------------------------------------
 
     @contextmanager
-    def open(self, key: PlacementKey, placement: PlacementRequest) -> Iterator[ParkedPlacement]:
-        """Of an attempt, until it ends."""
-        item = ParkedPlacement(key, placement, self._lock)
+    def open(
+        self, key: PlacementKey, placement: PlacementRequest, *, is_partial: bool = False
+    ) -> Iterator[ParkedPlacement]:
+        """Of an attempt, until it ends. `is_partial`: a cluster that is refused leaves the others."""
+        item = ParkedPlacement(key, placement, self._lock, is_partial=is_partial)
         if self._closed:
             item.close()
         self._by_uid[item.uid] = self._by_key[key] = item
@@ -197,7 +238,7 @@ class ParkedPlacements:
             yield item
         finally:
             del self._by_uid[item.uid], self._by_key[key]
-            for cluster in item.targets:
+            for cluster in item.parked_on:
                 self._leave(cluster, item.uid)
 
     def park(
@@ -222,7 +263,7 @@ class ParkedPlacements:
         """The cluster has left, or is leaving."""
         for uid in tuple(self._by_cluster.get(cluster, ())):
             item = self.get(uid)
-            if item is not None:
+            if item is not None and cluster in item.targets:
                 item.end(f"cluster {cluster} left the fleet while the placement waited")
 
     def close(self) -> None:

@@ -104,6 +104,7 @@ class ProfileDocument:
     percentage_of_clusters: int | None = None
     backoff_on_rejection: bool | None = None
     reserve_fallback: bool | None = None
+    partial_permit: bool | None = None
     path: str = ""
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The line of every value, by path."""
@@ -118,6 +119,7 @@ class ProfileDocument:
             "percentageOfClustersToScore": self.percentage_of_clusters,
             "backoffOnRejection": self.backoff_on_rejection,
             "reserveFallback": self.reserve_fallback,
+            "partialPermit": self.partial_permit,
         }
         for name, value in named.items():
             if value is not None:

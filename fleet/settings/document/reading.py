@@ -46,6 +46,7 @@ _PROFILE_FIELDS: Final = (
     "percentageOfClustersToScore",
     "backoffOnRejection",
     "reserveFallback",
+    "partialPermit",
     "plugins",
     "pluginConfig",
 )
@@ -169,6 +170,7 @@ class _Reader(NodeReader):
             percentage_of_clusters=self._read_percentage(fields, path),
             backoff_on_rejection=self.read_flag(fields, "backoffOnRejection", path),
             reserve_fallback=self.read_flag(fields, "reserveFallback", path),
+            partial_permit=self.read_flag(fields, "partialPermit", path),
             plugins=self._read_plugins(fields["plugins"], f"{path}.plugins") if "plugins" in fields else {},
             plugin_config=self._read_plugin_config(fields, path, scheduler_name),
             path=path,

@@ -308,7 +308,10 @@ def test_F3_064_the_clusters_set_aside_are_explained(table: Table) -> None:
     )
     verdicts = admission.decision.verdicts
     assert verdicts is not None
-    assert message_of(verdicts.status_by_name("c4")) == "cluster was set aside after it could not be reserved"
+    assert (
+        message_of(verdicts.status_by_name("c4"))
+        == "cluster was set aside in this attempt: refused, or not asked about"
+    )
     assert [(one.target, one.status.code) for one in effects.results] == [
         ("c4", Code.UNSCHEDULABLE),
         ("c3", Code.SUCCESS),

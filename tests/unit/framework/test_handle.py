@@ -71,7 +71,7 @@ class Room:
         self.asked.append(("allow", uid, plugin, target))
         return True
 
-    def reject(self, uid: str, plugin: str, message: str) -> bool:
+    def reject(self, uid: str, plugin: str, message: str, target: str = "*") -> bool:
         self.asked.append(("reject", uid, plugin, message))
         return True
 
