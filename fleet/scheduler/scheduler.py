@@ -17,6 +17,7 @@ from fleet.framework.approvals import ApprovalFacts
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.runtime.framework import (
     with_approval_facts,
+    with_debug,
     with_hook_caller,
     with_hub_client,
     with_locks,
@@ -124,6 +125,7 @@ class Scheduler:
             with_hook_caller(self._hook_calls),
             with_locks(ReadWriteLock),
             with_max_permit_wait(to_nanoseconds(settings.max_permit_wait_seconds)),
+            *([with_debug()] if settings.evaluation.check_plugins else []),
         )
         self.epoch = 0
         """Of the leadership; set before `run`."""

@@ -123,6 +123,13 @@ class EvaluationSection(Section):
             "thousand clusters on; 0 adapts it to the fleet. Default: 0 for profiles of a document, else 100.",
         ),
     ] = None
+    check_plugins: Annotated[
+        bool,
+        Field(
+            description="For those who write plugins: a hook that acts and reads the frame of the decision "
+            "(`handle.snapshot()`), which may be out of date by then, fails. Without it, it reads what was decided on."
+        ),
+    ] = False
 
 
 # --- when to decide ---------------------------------------------------------------------------------------------------
@@ -486,12 +493,12 @@ class Settings(Section):
 
 DECIDING: Final = ("eligibility", "selection", "status", "spread", "downscale", "sorter", "evaluation")
 """The sections that affect a single decision, and that `fleet simulate` therefore accepts."""
-_CARRIES_OUT: Final = "evaluation.parallelism"
+_CARRIES_OUT: Final = ("evaluation.parallelism", "evaluation.checkPlugins")
 
 
 def is_deciding(name: str) -> bool:
     """Whether a setting affects a single decision."""
-    return name.partition(".")[0] in DECIDING and name != _CARRIES_OUT
+    return name.partition(".")[0] in DECIDING and name not in _CARRIES_OUT
 
 
 def _collect_changes(section: Section, **renamed: str) -> dict[str, Any]:

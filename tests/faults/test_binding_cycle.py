@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from structlog.testing import capture_logs
 
 from fleet.clock import SystemClock, epoch_nanoseconds
 from fleet.errors import StateExpired
@@ -405,6 +406,31 @@ async def test_F3_101_a_plugin_that_acts_reads_the_fleet_of_today(script: Script
         await world.place("web", {"placementType": "PickFixed", "clusterNames": ["ams"]})
         await world.soon_on("web", "ams")
     assert seen == [(True, True)]
+
+
+@pytest.mark.parametrize("hook", ["reserve", "permit", "pre_bind"])
+@virtual
+async def test_F3_101_with_checks_a_plugin_that_acts_may_not_read_the_fleet_that_was_decided_on(
+    script: Script, tmp_path: Path, hook: str
+) -> None:
+    hub, world = await a_fleet("ams")
+    seen: list[Any] = []
+    script.answers["First", hook] = lambda _: bool(script.handles["First"].snapshot())
+    script.answers["First", "pre_filter"] = lambda _: seen.append(script.handles["First"].snapshot().names)
+    script.answers["First", "post_bind"] = lambda _: seen.append(script.handles["First"].cache_view().names)
+    text = at_every_hook("First") + "    preFilter: {enabled: [{name: First}]}\n"
+    with capture_logs():
+        async with running(hub, tmp_path / "fleet.yaml", text, "evaluation.checkPlugins=true") as site:
+            await world.place("web", POLICIES["PickAll"])
+            await asyncio.sleep(1)
+            failed = next(one for one in site.of("web") if one.effects)
+            assert await world.bindings("web") == []
+            del script.answers["First", hook]
+            await world.soon_on("web", "ams")
+            await asyncio.sleep(1)
+    assert failed.failure.endswith("the frame of the decision is out of date in effect hooks: use handle.cache_view()")
+    assert all("ams" in names for names in seen)
+    assert len(seen) > 1
 
 
 def test_F3_026_F3_027_F3_028_F3_029_a_state_is_shared_between_threads(script: Script, tmp_path: Path) -> None:
