@@ -148,6 +148,10 @@ class Handle(RoomKeeper, Protocol):
     def allow_waiting(self, uid: str, plugin: str, target: str = "*") -> bool: ...
     def reject_waiting(self, uid: str, plugin: str, message: str, target: str = "*") -> bool: ...
 
+    def activate(self, placement: str) -> None:
+        """The placement with this key is tried at once, without backoff; if an attempt is under way, right after it.
+        Nothing happens to one that no queue has. From any thread."""
+
     def find_approval_facts(self, placement: str) -> ApprovalFacts:
         """What the hub has about the approvals of the placement with this key. For effect hooks."""
 
@@ -190,6 +194,9 @@ class OfflineHandle(UnlimitedRoom):
 
     def reject_waiting(self, uid: str, plugin: str, message: str, target: str = "*") -> bool:
         return self._waiting.reject(uid, plugin, message, target)
+
+    def activate(self, placement: str) -> None:
+        del placement
 
     def find_approval_facts(self, placement: str) -> ApprovalFacts:
         del placement

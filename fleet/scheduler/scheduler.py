@@ -16,6 +16,7 @@ from fleet.external.feed_collector import FeedCollector
 from fleet.framework.approvals import ApprovalFacts
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.runtime.framework import (
+    with_activation,
     with_approval_facts,
     with_debug,
     with_hook_caller,
@@ -121,6 +122,7 @@ class Scheduler:
             with_hub_client(ClassedApi(hub, CallType.BIND.call_class)),
             with_watch_hub(SharedWatches(caches)),
             with_approval_facts(self._read_approval_facts),
+            with_activation(self._activate),
             with_room(self._room),
             with_hook_caller(self._hook_calls),
             with_locks(ReadWriteLock),
@@ -129,6 +131,7 @@ class Scheduler:
         )
         self.epoch = 0
         """Of the leadership; set before `run`."""
+        self._running_on: asyncio.AbstractEventLoop | None = None
         self._caches = caches
         requests = RequestCache(self.companions.scheduler_name_of, self.companions.annotations_of)
         self._thread = WorkerThread("decisions")
@@ -294,6 +297,7 @@ class Scheduler:
         """While this process leads, and after `stopping` until all attempts in flight have finished. That may take any
         time: cancel it to cut them off."""
         self._room.begin()
+        self._running_on = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._dispatcher.run(), name="sending writes")
             releasing = group.create_task(self._releases.run(), name="releasing bindings")
@@ -375,6 +379,11 @@ class Scheduler:
     def _refresh_priorities(self, class_name: str) -> None:
         """Of the placements that wait: they rank by it, or are held no longer, and are not tried again otherwise."""
         self.queue.refresh(list(self._pre_enqueue.list_users(class_name)), trigger=PRIORITY_CHANGED)
+
+    def _activate(self, placement: str) -> None:
+        """For plugins. A process that begins to lead tries all placements anyway."""
+        if self._running_on is not None:
+            self._running_on.call_soon_threadsafe(self.queue.activate, (PlacementKey.parse(placement),))
 
     def _enqueue_compiled(self, key: PlacementKey) -> None:
         """PreEnqueue is run again, if it is still what the placement waits for."""

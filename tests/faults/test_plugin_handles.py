@@ -214,6 +214,41 @@ async def test_F3_106_a_kind_that_is_not_watched_stops_the_start(script: Script,
             pass
 
 
+# --- activating -------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_Q_46_a_plugin_has_a_placement_tried_again_without_backoff(script: Script, tmp_path: Path) -> None:
+    """First while it waits: five minutes would pass, or an event of the hub. Then during its attempt."""
+    hub, world = await a_fleet("ams")
+    no = (Status.new(Code.UNSCHEDULABLE, "not yet"), timedelta(0))
+    script.answers["First", "permit"] = no
+    text = a_document("    permit: {enabled: [{name: First}]}\n", backoffOnRejection="true")
+
+    async def think() -> Any:
+        for _ in range(2):
+            script.handles["First"].activate("web")
+        await asyncio.sleep(5)
+        return no
+
+    async with running(hub, tmp_path / "fleet.yaml", text, "queue.earlyPop=false") as site:
+        await world.place("web", ALL)
+        await asyncio.sleep(60)
+        before = len(site.of("web"))
+        answers = iter([think])
+        script.answers["First", "permit"] = lambda _: next(answers, lambda: None)()
+        script.handles["First"].activate("web")
+        script.handles["First"].activate("nothing/here")
+        await world.soon_on("web", "ams")
+        await asyncio.sleep(60)
+        script.handles["First"].activate("web")
+        await asyncio.sleep(60)
+        during, after = site.of("web")[before:]
+        assert not any(str(record.key) == "nothing/here" for record in site.records)
+    assert (during.triggers, after.triggers) == (("ForceActivate",), ("ForceActivate",))
+    assert round((after.started - during.started) / 1e9, 1) == 5
+
+
 # --- waiting placements -----------------------------------------------------------------------------------------------
 
 

@@ -59,6 +59,8 @@ class FrameworkOptions:
     waiting: WaitingRoom = field(default_factory=EmptyWaitingRoom)
     approval_facts: Callable[[str], ApprovalFacts] = lambda _: ApprovalFacts()
     """By the key of a placement."""
+    activate: Callable[[str], None] = lambda _: None
+    """By the key of a placement."""
     room: RoomKeeper = field(default_factory=UnlimitedRoom)
     new_lock: Callable[[], Lock] | None = None
     """For cycle states that effect hooks share; without one, states are for a single thread."""
@@ -266,6 +268,10 @@ class Framework:
         _must_not_be_deciding("waiting placements")
         return self._options.waiting.reject(uid, plugin, message, target)
 
+    def activate(self, placement: str) -> None:
+        _must_not_be_deciding("another attempt")
+        self._options.activate(placement)
+
     def find_approval_facts(self, placement: str) -> ApprovalFacts:
         _must_not_be_deciding("approvals")
         return self._options.approval_facts(placement)
@@ -357,6 +363,10 @@ def with_waiting_room(room: WaitingRoom) -> FrameworkOption:
 
 def with_approval_facts(find: Callable[[str], ApprovalFacts]) -> FrameworkOption:
     return lambda options: replace(options, approval_facts=find)
+
+
+def with_activation(activate: Callable[[str], None]) -> FrameworkOption:
+    return lambda options: replace(options, activate=activate)
 
 
 def with_room(room: RoomKeeper) -> FrameworkOption:

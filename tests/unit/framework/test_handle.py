@@ -40,6 +40,7 @@ OUTSIDE: dict[str, Use] = {
     "get_waiting": lambda handle: handle.get_waiting("uid"),
     "allow_waiting": lambda handle: handle.allow_waiting("uid", "P"),
     "reject_waiting": lambda handle: handle.reject_waiting("uid", "P", "no"),
+    "activate": lambda handle: handle.activate("web"),
 }
 
 
