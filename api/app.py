@@ -119,6 +119,7 @@ def reload_app(app: FastAPI, effective: Effective) -> None:
     prepared = backend.live.frameworks.prepare(effective.settings)
     profiles = build_compiled_profiles(effective.settings)
     prepared.install()
+    backend.live.note_profiles()
     backend.evaluator.profiles = profiles
     backend.evaluator.extenders.reload(effective.settings.extenders)
     if backend.live.feeds is not None:

@@ -15,6 +15,7 @@ from plugins.hub_binding_binder import HubBindingBinder
 from plugins.load_variation import LoadVariationRiskBalancing
 from plugins.namespace_affinity import NamespaceAffinity
 from plugins.peaks import Peaks
+from plugins.placement_affinity import PlacementAffinity
 from plugins.placement_approval import PlacementApprovalPlugin
 from plugins.placement_gates import PlacementGates
 from plugins.priority_sort import PrioritySort
@@ -36,6 +37,7 @@ IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
     ("SamePlacementAntiAffinity", SamePlacementAntiAffinity),
     ("ResourceFit", ResourceFit),
     ("TopologySpreadConstraints", TopologySpreadConstraints),
+    ("PlacementAffinity", PlacementAffinity),
     ("BalancedAllocation", BalancedAllocation),
     ("DataLocality", DataLocality),
     ("FeedLimit", FeedLimit),

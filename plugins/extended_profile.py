@@ -22,6 +22,7 @@ EXTENDED_PLUGINS: Final = (
     PluginRef("SamePlacementAntiAffinity"),
     PluginRef("ResourceFit"),
     PluginRef("TopologySpreadConstraints", 2),
+    PluginRef("PlacementAffinity", 2),
     PluginRef("BalancedAllocation"),
     PluginRef("DataLocality"),
     PluginRef("HubBindingBinder"),

@@ -47,7 +47,8 @@ from fleet.scheduler.companions import Companions, list_approval_rules, read_app
 from fleet.scheduler.load_requests import find_cpu_request
 from fleet.scheduler.profiles import Frameworks, build_configured_frameworks
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
-from fleet.scheduler.requests import RequestCache
+from fleet.scheduler.requests import RequestCache, add_labels
+from fleet.scheduler.resident_ledger import ResidentLedger
 from fleet.scheduler.room_ledger import RoomLedger
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import Settings
@@ -130,8 +131,10 @@ class LiveState:
         feeds: FeedCollector | None = None,
         resource_filter: ResourceFilter = EVERYTHING,
         writes: Api | None = None,
+        residents: ResidentLedger | None = None,
     ) -> None:
-        """`hub` is for what is not watched, such as events; `writes` for the answers of callers."""
+        """`hub` is for what is not watched, such as events; `writes` for the answers of callers; `residents` where no
+        scheduler of this process keeps them."""
         self.caches = caches
         self.frameworks = frameworks
         self._frames = QuestionFrames(frame)
@@ -142,8 +145,12 @@ class LiveState:
         self.feeds = feeds
         self._resource_filter = resource_filter
         self._writes = writes
+        self._residents = residents
+        self.note_profiles()
         self.companions = Companions(caches)
-        self._requests = RequestCache(self.companions.scheduler_name_of, self.companions.annotations_of)
+        self._requests = RequestCache(
+            self.companions.scheduler_name_of, self.companions.annotations_of, frameworks.reads_labels
+        )
         self._departures: dict[str, int] = {}
         caches.clusters.subscribe(self._note_departure)
         self._is_synced = False
@@ -167,6 +174,8 @@ class LiveState:
         table = FleetTable(caches.clusters, recent)
         RoomLedger(caches, companions.requests_of, book=table.book)
         frameworks = build_configured_frameworks(settings, with_snapshot_lister(table.frame))
+        residents = ResidentLedger(caches, companions.annotations_of)
+        table.read_residents = residents.read
         feeds = FeedCollector(settings.feeds, hub=gate, clock=clock, apply=table.feed)
         return cls(
             caches,
@@ -178,7 +187,13 @@ class LiveState:
             feeds=feeds,
             resource_filter=build_resource_filter(settings),
             writes=api,
+            residents=residents,
         )
+
+    def note_profiles(self) -> None:
+        """They are others, or new."""
+        if self._residents is not None:
+            self._residents.keep(is_wanted=self.frameworks.read_residents)
 
     def frame(self) -> Frame:
         """The present fleet."""
@@ -273,7 +288,7 @@ class LiveState:
             snapshot,
             placement_uid=metadata.uid,
             scheduler_name=name,
-            placement_annotations=metadata.annotations or {},
+            placement_annotations=add_labels(metadata.annotations or {}, metadata.labels),
         )
         request = request.add_problems(find_selector_problems(placement.placement))
         return self._build_scenario(snapshot, request, placement.bindings, frame)
@@ -306,7 +321,7 @@ class LiveState:
             snapshot,
             placement_uid=uid,
             scheduler_name=annotations.get(SCHEDULER_NAME, ""),
-            placement_annotations=annotations,
+            placement_annotations=add_labels(annotations, document["metadata"].get("labels")),
         )
         request = request.add_problems(
             find_proposed_problems(document["spec"], namespace=request.namespace, resource_filter=self._resource_filter)

@@ -49,12 +49,15 @@ class ClusterEventKind(enum.Enum):
     """Any change of a cluster beyond its heartbeat."""
 
 
+EVERY_LABEL: Final = "*"
+
+
 class ClusterEvent(NamedTuple):
     """A change of a member cluster that may end a rejection."""
 
     kind: ClusterEventKind
     names: tuple[str, ...] = ()
-    """Keys of labels, names of properties or namespaces: changes of others do not count."""
+    """Keys of labels, names of properties or namespaces: changes of others do not count. `*` stands for all labels."""
 
 
 @dataclass(frozen=True, slots=True)

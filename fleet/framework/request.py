@@ -15,6 +15,15 @@ import msgspec
 
 from fleet.checkpoint import check
 from fleet.framework.policy.data_sets import find_locality_problems, parse_locality
+from fleet.framework.policy.placement_terms import (
+    NO_TERMS,
+    build_group,
+    find_text_problems,
+    format_labels,
+    format_terms,
+    parse_labels,
+    parse_terms,
+)
 from fleet.framework.policy.resource_requests import (
     find_request_problems,
     format_requests,
@@ -33,6 +42,7 @@ from fleet.framework.policy.terms import (
     property_tests,
 )
 from fleet.model.keys import (
+    AFFINITY,
     GATES,
     LOCALITY,
     MIN_TARGETS,
@@ -43,6 +53,7 @@ from fleet.model.keys import (
     PICK_FIXED,
     PICK_N,
     PLACEMENT_GENERATION,
+    PLACEMENT_LABELS,
     REQUESTS,
     SCHEDULER_NAME,
 )
@@ -54,6 +65,7 @@ from fleet.model.views import (
     Gate,
     LabelSelector,
     PlacementPolicy,
+    PlacementTerms,
     PolicySnapshot,
     PreferredClusterSelector,
     PropertyRequirement,
@@ -61,6 +73,7 @@ from fleet.model.views import (
     TopologySpreadConstraint,
 )
 from fleet.snapshot.columns.numbers import OPERATORS
+from fleet.snapshot.sidedata import ResidentGroup
 
 DEFAULT_SCHEDULER = "DefaultScheduler"
 OPTIONS_REQUIRED: Final = "required"
@@ -76,7 +89,7 @@ TOLERATIONS_FIELD = "spec.policy.tolerations"
 NAMES_FIELD = "spec.policy.clusterNames"
 COUNT_FIELD = "spec.policy.numberOfClusters"
 SELECTORS_FIELD = "spec.resourceSelectors"
-ANNOTATIONS_READ: Final = (OPTIONS, GATES, REQUESTS, LOCALITY, MIN_TARGETS)
+ANNOTATIONS_READ: Final = (OPTIONS, GATES, REQUESTS, LOCALITY, AFFINITY, MIN_TARGETS)
 """Of placements, beside the scheduler name."""
 
 
@@ -138,6 +151,10 @@ class PlacementRequest:
     """What the copy on one cluster needs, by resource, in whole units."""
     locality: Mapping[str, int] = field(default_factory=dict)
     """The data sets that the copy on one cluster reads, with their bytes."""
+    affinity: PlacementTerms = NO_TERMS
+    """The placements that it belongs with, and those it keeps away from."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Of the placement, where a plugin of its profile reads residents."""
     gates: tuple[Gate, ...] = ()
     """For PreEnqueue: what holds the placement."""
     scheduler_name: str = ""
@@ -161,6 +178,11 @@ class PlacementRequest:
         return [problem for problem in self.problems if problem.field in lasting]
 
     @property
+    def resident_group(self) -> ResidentGroup:
+        """What it is to other placements once it is on a cluster."""
+        return build_group(self.namespace, self.labels, format_terms(self.affinity))
+
+    @property
     def signature(self) -> str:
         """Equal for requests on which every plugin must agree."""
         wishes = (
@@ -176,6 +198,8 @@ class PlacementRequest:
             self.min_targets,
             sorted(self.requests.items()),
             sorted(self.locality.items()),
+            self.affinity,
+            sorted(self.labels.items()),
         )
         return msgspec.json.encode(wishes).decode()
 
@@ -203,6 +227,8 @@ def _find_annotation_problems(annotations: Mapping[str, str]) -> Iterator[Policy
         yield PolicyProblem(annotation_field(REQUESTS), annotations[REQUESTS], message)
     for message in find_locality_problems(split_requests(annotations.get(LOCALITY, ""))):
         yield PolicyProblem(annotation_field(LOCALITY), annotations[LOCALITY], message)
+    for message in find_text_problems(annotations.get(AFFINITY, "")):
+        yield PolicyProblem(annotation_field(AFFINITY), annotations[AFFINITY], message)
     least = annotations.get(MIN_TARGETS)
     if least is not None and not _is_count(least):
         yield PolicyProblem(annotation_field(MIN_TARGETS), least, f"{least!r} is not a whole number of 1 or more")
@@ -221,6 +247,8 @@ def write_annotations(request: PlacementRequest) -> dict[str, str]:
     texts = {
         REQUESTS: format_requests(request.requests),
         LOCALITY: join_requests(request.locality),
+        AFFINITY: format_terms(request.affinity),
+        PLACEMENT_LABELS: format_labels(request.labels),
         MIN_TARGETS: "" if request.min_targets is None else str(request.min_targets),
     }
     return {key: text for key, text in texts.items() if text}
@@ -275,6 +303,8 @@ def compile_request(
         min_targets=least,
         requests=dict(parse_requests(own.get(REQUESTS, ""))),
         locality=parse_locality(own.get(LOCALITY, "")),
+        affinity=parse_terms(own.get(AFFINITY, "")),
+        labels=parse_labels(own.get(PLACEMENT_LABELS, "")),
         unused=tuple(_find_unused(policy, kind, own)),
         scheduler_name=named,
         policy=snapshot.spec.policy,

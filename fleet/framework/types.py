@@ -146,8 +146,8 @@ class PluginTraits:
     ROW_LOCAL: bool = False
     """A row's answer depends on that row only, not on other rows and not on what else was picked."""
     READS_POLICY_ONLY: ClassVar[bool] = False
-    """Of the request, its PreFilter and Filter read the policy, the namespace and the requests only: placements where
-    these are equal get equal answers."""
+    """Of the request, its PreFilter and Filter read the policy, the namespace, the requests, the terms about other
+    placements and the labels only: placements where these are equal get equal answers."""
     ONLY_EXPIRES: ClassVar[bool] = False
     """As time passes it may reject a cluster that it accepted, and never accepts one that it rejected."""
     APPLIES_TO_FIXED: ClassVar[bool] = False

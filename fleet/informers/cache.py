@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
@@ -37,7 +37,7 @@ from fleet.model.views import (
 )
 from fleet.snapshot.capacity import MOST_BOOKED, assumed_ledger
 from fleet.snapshot.frame import Frame
-from fleet.snapshot.sidedata import RECENT_PLACEMENTS, FeedSample
+from fleet.snapshot.sidedata import NO_RESIDENTS, RECENT_PLACEMENTS, REPORTED, FeedSample, Residents
 from fleet.snapshot.table import Table
 
 _BY_OWNER: Final = "owner"
@@ -162,6 +162,8 @@ class FleetTable:
         self._samples: dict[str, FeedSample] = {}
         self._booked: dict[str, Mapping[str, int]] = {}
         """By cluster, what is booked of each resource."""
+        self.read_residents: Callable[[], Residents] = lambda: NO_RESIDENTS
+        """Of all clusters. What it returns must not change."""
         self._lock = threading.Lock()
         clusters.subscribe(self._update)
 
@@ -177,6 +179,7 @@ class FleetTable:
             counts = None if self._recent is None else self._recent.count(self._samples, self._clusters)
             if counts is not None:
                 self._table.feed(RECENT_PLACEMENTS, counts, sampled_at={})
+            self._table.settle(self.read_residents())
             return self._table.freeze()
 
     def feed(self, name: str, sample: FeedSample) -> None:

@@ -38,9 +38,15 @@ REQUESTS: Final = "scheduling.fleet.dev/requests"
 """On a placement: what its copy on one cluster needs, as in `cpu=2,memory=4Gi`."""
 LOCALITY: Final = "scheduling.fleet.dev/locality"
 """On a placement: the data sets that it reads, with their sizes, as in `models=40Gi,base=2Gi`."""
+AFFINITY: Final = "scheduling.fleet.dev/affinity"
+"""On a placement, in JSON: the placements it belongs with, and those it keeps away from."""
+PLACEMENT_LABELS: Final = "scheduling.fleet.dev/placement-labels"
+"""Not on placements: their labels in JSON, beside the annotations from which a request is compiled."""
 MIN_TARGETS: Final = "scheduling.fleet.dev/min-targets"
 """On a placement: fewer clusters than that are of no use to it."""
-PLACEMENT_ANNOTATIONS: Final = (SCHEDULER_NAME, OPTIONS, PRIORITY_CLASS, GATES, REQUESTS, LOCALITY, MIN_TARGETS)
+PLACEMENT_ANNOTATIONS: Final = (
+    SCHEDULER_NAME, OPTIONS, PRIORITY_CLASS, GATES, REQUESTS, LOCALITY, AFFINITY, MIN_TARGETS,
+)  # fmt: skip
 """What the scheduler reads on a placement."""
 MADE_BY: Final = "scheduling.fleet.dev/made-by"
 BY_SCHEDULER: Final = "scheduler"

@@ -352,6 +352,24 @@ class DataSet(View, frozen=True, gc=False):
     bytes: QuantityText = 0
 
 
+class PlacementTerm(View, frozen=True):
+    """Which placements it is about, and where they count as near."""
+
+    placements: LabelSelector | None = None
+    topology_key: str = ""
+    """Clusters with equal values of this label are one domain; without a key every cluster is its own."""
+    anti: bool = False
+
+
+class WeightedPlacementTerm(PlacementTerm, frozen=True):
+    weight: int = 0
+
+
+class PlacementTerms(View, frozen=True):
+    required: tuple[PlacementTerm, ...] = ()
+    preferred: tuple[WeightedPlacementTerm, ...] = ()
+
+
 class PlacementOptionsSpec(View, frozen=True):
     scheduler_name: str = ""
     priority_class_name: str = ""
@@ -359,6 +377,7 @@ class PlacementOptionsSpec(View, frozen=True):
     gates: tuple[Gate, ...] = ()
     approvals: tuple[ApprovalRule, ...] = ()
     requests: dict[str, QuantityText] | None = None
+    affinity: PlacementTerms | None = None
     locality: tuple[DataSet, ...] | None = None
     min_targets: int | None = None
 

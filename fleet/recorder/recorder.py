@@ -18,6 +18,7 @@ import msgspec
 import structlog
 
 from fleet.framework.context import encode_results
+from fleet.framework.policy.placement_terms import format_terms, select_concerning
 from fleet.framework.request import ANNOTATIONS_READ, annotation_field, write_annotations
 from fleet.history import (
     Columns,
@@ -34,6 +35,7 @@ from fleet.recorder.fleet_changes import RecordedFleet, Row, reads_heartbeats, r
 from fleet.scheduler.attempt_record import AttemptRecord, NoRecorder, Recorder
 from fleet.snapshot.columns.bitset import each_row
 from fleet.snapshot.recorded_sidedata import encode_sidedata
+from fleet.snapshot.sidedata import NO_RESIDENTS, Residents
 
 if TYPE_CHECKING:
     from fleet.clock import Clock
@@ -224,6 +226,7 @@ class RecordedAttempt:
                 inputs.frame,
                 feeds=bool(inputs.frame.feeds) and reads_sidedata(inputs.profile, "feeds"),
                 ledgers=bool(inputs.frame.ledgers) and reads_sidedata(inputs.profile, "room"),
+                residents=_list_residents(inputs),
             ),
         )
 
@@ -250,6 +253,14 @@ class RecordedAttempt:
         dropped = lighter.shed | {"inputs"} if self.record.inputs is not None else lighter.shed
         reduced = replace(lighter.record, inputs=None, snapshot=None)
         return replace(lighter, record=reduced, weight=_ATTEMPT, light_weight=_ATTEMPT, shed=dropped)
+
+
+def _list_residents(inputs: DecisionInput) -> Residents:
+    """Those that the decision has read."""
+    request = inputs.request
+    if not inputs.profile.reads_residents:
+        return NO_RESIDENTS
+    return select_concerning(request.resident_group, format_terms(request.affinity), inputs.frame.residents)
 
 
 def _name_scheduler(metadata: Metadata, inputs: DecisionInput) -> Metadata:

@@ -24,6 +24,7 @@ from fleet.external.extender_client import ExtenderClient
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.policy.size import has_more_parts
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.runtime.reserve_permit import PermitResult, newly_chosen
@@ -99,11 +100,12 @@ class AttemptRunner:
         extenders: ExtenderClient | None = None,
         end_hold: Callable[[PlacementKey], None] = lambda _: None,
         settle_room: Callable[[PlacementKey], None] = lambda _: None,
+        note_decision: Callable[[PlacementKey, CompiledProfile, frozenset[str]], None] = lambda *_: None,
         recent: RecentPlacements | None = None,
     ) -> None:
         """With `reads_live`, every attempt lists the bindings, not only if the cache may lack one of our own writes.
-        `on_decided` is called right after every decision, with any outcome; `end_hold` when the outcome of writes is
-        known, `settle_room` when an attempt has ended."""
+        `on_decided` is called right after every decision, with any outcome, and `note_decision` with the plugins that
+        rejected clusters; `end_hold` when the outcome of writes is known, `settle_room` when an attempt has ended."""
         self._caches = caches
         self._frameworks = frameworks
         self._bindings = bindings
@@ -117,6 +119,7 @@ class AttemptRunner:
         self._reads_live = reads_live
         self._end_hold = end_hold
         self._settle_room = settle_room
+        self._note_decision = note_decision
         self._on_decided = on_decided
         self._uncertain: set[PlacementKey] = set()
         """Placements with writes of unknown outcome."""
@@ -159,6 +162,10 @@ class AttemptRunner:
     def find_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
         """Of the attempt under way: none if it reads the fleet only later, None if it is being decided."""
         return self._rejectors.get(key, frozenset())
+
+    def list_undecided(self) -> list[PlacementKey]:
+        """Those whose attempts have read the fleet and are not decided."""
+        return [key for key, rejectors in self._rejectors.items() if rejectors is None]
 
     def is_large(self, key: PlacementKey) -> bool:
         """Whether its attempts compute in the thread."""
@@ -338,7 +345,8 @@ class AttemptRunner:
             with self._time_phase(record, "ask"):
                 inputs = await self._extenders.answer(inputs, query)
             scope.renew_state()
-        self._rejectors[record.key] = frozenset(decision.rejectors)
+        self._rejectors[record.key] = rejectors = frozenset(decision.rejectors)
+        self._note_decision(record.key, framework.profile, rejectors)
         self._cursors[framework.scheduler_name] = decision.next_cursor % max(inputs.frame.count, 1)
         _raise_error_of(decision)
         if self._recent is not None:

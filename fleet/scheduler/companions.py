@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from fleet.framework.approvals import PLUGIN, ApprovalFacts, digest_selection, find_rule_problems
 from fleet.framework.policy.data_sets import find_locality_problems
+from fleet.framework.policy.placement_terms import find_term_problems, format_terms
 from fleet.framework.policy.resource_requests import find_request_problems, join_requests
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import is_scheduler_name
 from fleet.informers.cache import Caches
-from fleet.model.keys import LOCALITY, MIN_TARGETS, REQUESTS, SCHEDULER_NAME
+from fleet.model.keys import AFFINITY, LOCALITY, MIN_TARGETS, REQUESTS, SCHEDULER_NAME
 from fleet.model.labels import is_label
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import ApprovalRule, Gate, Metadata, Observed, PlacementOptions, PlacementOptionsSpec
@@ -98,6 +99,8 @@ def _write_annotations(spec: PlacementOptionsSpec) -> Iterator[tuple[str, str]]:
         yield REQUESTS, join_requests(spec.requests)
     if spec.locality is not None:
         yield LOCALITY, join_requests(_map_sizes(spec))
+    if spec.affinity is not None:
+        yield AFFINITY, format_terms(spec.affinity)
     if spec.min_targets is not None:
         yield MIN_TARGETS, str(spec.min_targets)
 
@@ -121,6 +124,8 @@ def _find_problems(spec: PlacementOptionsSpec) -> Iterator[str]:
         yield f"spec.requests: {message}"
     for message in find_locality_problems(_map_sizes(spec)):
         yield f"spec.locality: {message}"
+    for message in find_term_problems(spec.affinity) if spec.affinity is not None else ():
+        yield f"spec.affinity.{message}"
     if spec.min_targets is not None and spec.min_targets < 1:
         yield f"spec.minTargets: {spec.min_targets} is less than 1"
 

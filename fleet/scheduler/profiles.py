@@ -148,6 +148,15 @@ class Frameworks:
                 sources.setdefault((name, args.get(name, ""), registered.judges_fixed), registered)
         return tuple(sources.values())
 
+    @property
+    def read_residents(self) -> bool:
+        """Whether any profile does."""
+        return any(framework.profile.reads_residents for framework in self)
+
+    def reads_labels(self, name: str) -> bool:
+        """Whether the profile of that name reads the labels of placements."""
+        return self.choose(name).profile.reads_residents
+
     def list_loads(self) -> set[str]:
         """Feeds that plugins read as loads, and REPORTED."""
         return list_loads(framework.profile for framework in self)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from fleet.framework.policy.placement_terms import format_labels
 from fleet.framework.request import ANNOTATIONS_READ, PlacementRequest, compile_request
-from fleet.model.keys import PARENT_PLACEMENT, REQUESTS
+from fleet.model.keys import AFFINITY, PARENT_PLACEMENT, PLACEMENT_LABELS, REQUESTS
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Metadata, Observed, PolicySnapshot, PolicySnapshotSpec
 from fleet.scheduler.profiles import read_scheduler_name
@@ -18,6 +19,11 @@ PARTS_ON_LOOP: Final = 500
 def read_annotations(placement: Metadata) -> dict[str, str]:
     """Those that decisions read."""
     return {key: text for key in ANNOTATIONS_READ if (text := placement.annotation(key)) is not None}
+
+
+def add_labels(annotations: Mapping[str, str], labels: Mapping[str, str] | None) -> Mapping[str, str]:
+    """With the labels of the placement, as requests are compiled from them."""
+    return {**annotations, PLACEMENT_LABELS: format_labels(labels)} if labels else annotations
 
 
 class _Source(NamedTuple):
@@ -39,9 +45,12 @@ class RequestCache:
         self,
         scheduler_name_of: Callable[[Metadata], str] = read_scheduler_name,
         annotations_of: Callable[[Metadata], Mapping[str, str]] = read_annotations,
+        reads_labels: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        """`reads_labels` says by its name whether a profile reads the labels of placements."""
         self._scheduler_name_of = scheduler_name_of
         self._annotations_of = annotations_of
+        self._reads_labels = reads_labels
         self._entries: dict[PlacementKey, tuple[_Source, PlacementRequest]] = {}
 
     def get(self, snapshot: Observed[PolicySnapshot], *, placement: Metadata) -> PlacementRequest:
@@ -65,21 +74,26 @@ class RequestCache:
         entry = self._entries.get(key)
         return None if entry is None or entry[0] != source else entry[1]
 
-    def read_needed(self, placement: Metadata) -> str | None:
-        """What one cluster's copy of the placement needs, as text; None if nothing says so."""
-        return self._annotations_of(placement).get(REQUESTS)
+    def read_own(self, placement: Metadata) -> tuple[str | None, ...]:
+        """What filters may read of a placement beside its policy, as text."""
+        said = self._read_own(placement, self._scheduler_name_of(placement))
+        return tuple(said.get(key) for key in (REQUESTS, AFFINITY, PLACEMENT_LABELS))
+
+    def _read_own(self, placement: Metadata, scheduler_name: str) -> Mapping[str, str]:
+        said = self._annotations_of(placement)
+        return add_labels(said, placement.labels) if self._reads_labels(scheduler_name) else said
 
     def forget(self, key: PlacementKey) -> None:
         self._entries.pop(key, None)
 
     def _read_source(self, snapshot: Observed[PolicySnapshot], placement: Metadata) -> tuple[PlacementKey, _Source]:
-        metadata = snapshot.view.metadata
+        metadata, name = snapshot.view.metadata, self._scheduler_name_of(placement)
         return PlacementKey(metadata.namespace, metadata.label(PARENT_PLACEMENT) or ""), _Source(
             metadata.uid,
             metadata.generation,
             metadata.annotations,
             snapshot.view.spec,
             placement.uid,
-            self._scheduler_name_of(placement),
-            self._annotations_of(placement),
+            name,
+            self._read_own(placement, name),
         )

@@ -31,6 +31,7 @@ from fleet.model.views import (
     PlacementOptions,
     View,
 )
+from fleet.scheduler.resident_ledger import ResidentLedger
 
 ASSUME_TIMEOUT: Final = 600 * 1_000_000_000
 """Nanoseconds. A report that is younger than a binding by that much includes it, although no agent reports that."""
@@ -115,16 +116,19 @@ class RoomLedger:
         *,
         book: BookRoom,
         on_freed: RoomFreed = lambda *_: None,
+        residents: ResidentLedger | None = None,
     ) -> None:
-        """Construct it before the caches are filled. `requests_of` reads what a placement needs."""
+        """Construct it before the caches are filled. `requests_of` reads what a placement needs; `residents` gets to
+        know what is reserved."""
         self._caches, self._requests_of, self._book = caches, requests_of, book
+        self._residents = residents
         self.on_freed = on_freed
         self._rooms: dict[str, _ClusterRoom] = {}
         self._needs: dict[PlacementKey, Mapping[str, int]] = {}
         """Of the placements that request anything."""
         self._before_report: tuple[str, Mapping[str, int]] = ("", NOTHING)
         self._reserved: dict[PlacementKey, set[str]] = {}
-        """By placement with an attempt under way, the clusters where it has reserved room."""
+        """By placement with an attempt under way, the clusters that it has reserved."""
         self._held: dict[PlacementKey, set[str]] = {}
         """By placement with writes of unknown outcome, the clusters whose room is given back once these are read."""
         caches.clusters.subscribe(self._on_cluster)
@@ -141,8 +145,10 @@ class RoomLedger:
         before = room.booked
         if not room.holders[key]:
             room.reserve(key, requests)
-            self._reserved.setdefault(key, set()).add(cluster)
+        self._reserved.setdefault(key, set()).add(cluster)
         self._settle(cluster, room, before)
+        if self._residents is not None:
+            self._residents.reserve(key, cluster)
 
     def release_room(self, cluster: str, placement: str) -> None:
         key = PlacementKey.parse(placement)
@@ -172,11 +178,15 @@ class RoomLedger:
             before = room.booked
             room.release(key)
             self._settle_freed(cluster, room, before, key)
+        if self._residents is not None:
+            self._residents.release(key, cluster)
 
     def begin(self) -> None:
         """This process leads from now on. What an earlier leadership had reserved was bound, or will not be."""
         self._held.clear()
         self._reserved.clear()
+        if self._residents is not None:
+            self._residents.begin()
         for cluster, room in list(self._rooms.items()):
             before = room.booked
             for key in list(room.reserved):

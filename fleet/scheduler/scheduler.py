@@ -31,7 +31,6 @@ from fleet.framework.runtime.framework import (
     with_watch_hub,
 )
 from fleet.framework.runtime.locks import ReadWriteLock
-from fleet.framework.types import PluginTraits
 from fleet.informers.cache import Caches, FleetTable
 from fleet.informers.recent_placements import RecentPlacements
 from fleet.informers.shared_watches import SharedWatches
@@ -58,6 +57,7 @@ from fleet.scheduler.events.cluster_hints import Booked, ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.events.feed_hints import FeedHints
 from fleet.scheduler.events.plugin_hints import PluginHints
+from fleet.scheduler.events.resident_hints import ResidentHints, may_end_rejection
 from fleet.scheduler.load_requests import find_cpu_request
 from fleet.scheduler.loop import Loop
 from fleet.scheduler.pre_enqueue import PreEnqueueRunner
@@ -69,11 +69,12 @@ from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.requests import RequestCache
+from fleet.scheduler.resident_ledger import ResidentLedger
 from fleet.scheduler.room_ledger import RoomLedger
 from fleet.scheduler.telemetry.kubernetes_events import EventSink, SchedulingEvents
 from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics
 from fleet.settings import Settings
-from fleet.snapshot.sidedata import FeedSample
+from fleet.snapshot.sidedata import FeedSample, ResidentGroup
 from fleet.worker_thread import WorkerThread
 
 PRIORITY_CHANGED: Final = "PriorityClass/Changed"
@@ -110,7 +111,15 @@ class Scheduler:
         self.table = FleetTable(caches.clusters, self.recent)
         self.parked = ParkedPlacements()
         self.companions = Companions(caches)
-        self._room = RoomLedger(caches, self.companions.requests_of, book=self.table.book, on_freed=self._report_freed)
+        self._residents = ResidentLedger(caches, self.companions.annotations_of, on_change=self._report_resident)
+        self.table.read_residents = self._residents.read
+        self._room = RoomLedger(
+            caches,
+            self.companions.requests_of,
+            book=self.table.book,
+            on_freed=self._report_freed,
+            residents=self._residents,
+        )
         plugin_timer = PluginTimer(metrics)
         self._hook_calls = HookCalls(threads=settings.evaluation.parallelism, observe=metrics.observe_hook)
         self.frameworks = build_configured_frameworks(
@@ -129,11 +138,14 @@ class Scheduler:
             with_max_permit_wait(to_nanoseconds(settings.max_permit_wait_seconds)),
             *([with_debug()] if settings.evaluation.check_plugins else []),
         )
+        self._residents.keep(is_wanted=self.frameworks.read_residents)
         self.epoch = 0
         """Of the leadership; set before `run`."""
         self._running_on: asyncio.AbstractEventLoop | None = None
         self._caches = caches
-        requests = RequestCache(self.companions.scheduler_name_of, self.companions.annotations_of)
+        requests = RequestCache(
+            self.companions.scheduler_name_of, self.companions.annotations_of, self.frameworks.reads_labels
+        )
         self._thread = WorkerThread("decisions")
         self._compiler = BackgroundCompiler(requests, self._thread, self._enqueue_compiled)
         self._priority_classes = PriorityClasses(caches.priority_classes, self._refresh_priorities)
@@ -146,7 +158,10 @@ class Scheduler:
             compiler=self._compiler,
             clock=clock,
         )
-        hints = ClusterHints(caches, profile_of=self._profile_of, requests=requests, clock=clock)
+        hints = ClusterHints(
+            caches, profile_of=self._profile_of, requests=requests, residents_of=self._residents.read, clock=clock
+        )
+        self._resident_hints = ResidentHints(hints.compile_request, lambda: self._loop.attempts.list_undecided())
         self._plugin_hints = PluginHints(
             profile_of=self._profile_of_key,
             compile_request=hints.compile_request,
@@ -239,6 +254,7 @@ class Scheduler:
                 extenders=self._extenders,
                 end_hold=self._room.end_hold,
                 settle_room=self._room.settle,
+                note_decision=self._resident_hints.note_decision,
                 thread=self._thread,
                 recent=self.recent,
             ),
@@ -274,6 +290,7 @@ class Scheduler:
         self.feeds.reload(settings.feeds)
         in_flight = set(self._handlers.in_flight())
         self._retired += [(profile, set(in_flight)) for profile in prepared.install()]
+        self._residents.keep(is_wanted=self.frameworks.read_residents)
         self._sources = self.frameworks.event_sources
         self._eligibility_rules = self.frameworks.list_eligibility_rules()
         self._plugin_hints.register(framework.profile for framework in self.frameworks)
@@ -344,10 +361,10 @@ class Scheduler:
         item = self.queue.peek(key)
         is_in_flight = item is not None and item.state is ItemState.IN_FLIGHT
         rejectors = self._loop.attempts.find_rejectors(key) if is_in_flight else self._read_rejectors(key)
-        judges = self._profile_of_key(key).judges
-        return rejectors is None or any(
-            judge.name in rejectors and ROOM in getattr(judge.plugin, "READS", PluginTraits.READS) for judge in judges
-        )
+        return may_end_rejection(self._profile_of_key(key), rejectors, ROOM)
+
+    def _report_resident(self, group: ResidentGroup, placement: PlacementKey, event: str) -> None:
+        self._handlers.on_resident(placement, event, self._resident_hints.select(placement, group))
 
     def _read_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
         item = self.queue.peek(key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, Final, cast
 
 import msgspec
@@ -23,7 +24,7 @@ from fleet.snapshot.columns.interned import InternedColumn, LabelColumn, label_r
 from fleet.snapshot.columns.numbers import NumberColumn, property_reader, usage_reader
 from fleet.snapshot.columns.rows import Blocks, NameIndex
 from fleet.snapshot.columns.signals import SignalsColumn
-from fleet.snapshot.sidedata import Feed, Nomination, PlacedBinding, Presence, presence
+from fleet.snapshot.sidedata import Feed, Nomination, PlacedBinding, Presence, Residents, presence
 
 ColumnKey = tuple[str, ...]
 Column = InternedColumn[Any] | NumberColumn | SignalsColumn
@@ -64,6 +65,7 @@ class Frame:
     """Rises with every change, heartbeats included."""
     placed: Blocks[tuple[PlacedBinding, ...]]
     """Per row, the known bindings of all placements."""
+    residents: Residents
     nominations: tuple[Nomination, ...]
     feeds: Mapping[str, Feed]
     ledgers: Mapping[str, Int64Array]
@@ -223,6 +225,8 @@ class Frame:
             content.update(feed.sampled_at[self.names.order].tobytes())
         content.update(msgspec.json.encode([self.placed[row] for row in self.names.order.tolist()]))
         content.update(msgspec.json.encode(self.nominations, order="sorted"))
+        for alike, on in sorted(self.residents.items(), key=itemgetter(0)):
+            content.update(msgspec.json.encode((alike, {cluster: sorted(on[cluster]) for cluster in sorted(on)})))
         return content.hexdigest()
 
 

@@ -1,11 +1,14 @@
-"""Side data of a frame as bytes: what of its feeds and ledgers a replay needs."""
+"""Side data of a frame as bytes: what of its feeds, ledgers and residents a replay needs."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import msgspec
 import numpy as np
 
 from fleet.snapshot.frame import Frame
+from fleet.snapshot.sidedata import NO_RESIDENTS, ResidentGroup, Residents
 from fleet.snapshot.table import Table
 
 
@@ -18,19 +21,31 @@ class _RecordedFeed(msgspec.Struct, frozen=True, array_like=True):
     error: str = ""
 
 
+class _RecordedResidents(msgspec.Struct, frozen=True, array_like=True):
+    group: ResidentGroup
+    by_cluster: dict[str, list[str]]
+
+
 class _RecordedSideData(msgspec.Struct, frozen=True, array_like=True):
     feeds: dict[str, _RecordedFeed]
     ledgers: dict[str, dict[str, int]]
     """By cluster; those without an amount are left out."""
+    residents: list[_RecordedResidents] = []
 
 
-def encode_sidedata(frame: Frame, *, feeds: bool, ledgers: bool) -> bytes:
-    """Empty without any."""
+def encode_sidedata(frame: Frame, *, feeds: bool, ledgers: bool, residents: Residents = NO_RESIDENTS) -> bytes:
+    """Empty without any. `residents` are those that the decision read."""
     recorded = _RecordedSideData(
         {name: _record_feed(frame, name) for name in sorted(frame.feeds)} if feeds else {},
         {name: booked for name in sorted(frame.ledgers) if (booked := _list_booked(frame, name))} if ledgers else {},
+        [_record_residents(group, residents[group]) for group in sorted(residents)],
     )
-    return msgspec.msgpack.encode(recorded) if recorded.feeds or recorded.ledgers else b""
+    is_empty = not (recorded.feeds or recorded.ledgers or recorded.residents)
+    return b"" if is_empty else msgspec.msgpack.encode(recorded)
+
+
+def _record_residents(group: ResidentGroup, by_cluster: Mapping[str, frozenset[str]]) -> _RecordedResidents:
+    return _RecordedResidents(group, {cluster: sorted(by_cluster[cluster]) for cluster in sorted(by_cluster)})
 
 
 def _record_feed(frame: Frame, name: str) -> _RecordedFeed:
@@ -64,3 +79,10 @@ def restore_sidedata(table: Table, encoded: bytes) -> None:
     for ledger, booked in recorded.ledgers.items():
         for cluster, amount in booked.items():
             table.book(ledger, cluster, amount)
+    if recorded.residents:
+        table.settle(
+            {
+                each.group: {cluster: frozenset(placements) for cluster, placements in each.by_cluster.items()}
+                for each in recorded.residents
+            }
+        )

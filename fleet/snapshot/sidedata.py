@@ -1,9 +1,10 @@
-"""Side data about clusters: placed bindings, nominations, feeds."""
+"""Side data about clusters: placed bindings, residents, nominations, feeds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -30,6 +31,21 @@ class PlacedBinding(NamedTuple):
     priority: int = 0
     started: int = 0
     state: str = ""
+
+
+class ResidentGroup(NamedTuple):
+    """What placements on clusters have in common, as far as others look at it."""
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+    """Sorted."""
+    affinity: str
+    """The terms that they require, as text; empty without any."""
+
+
+Residents = Mapping[ResidentGroup, Mapping[str, frozenset[str]]]
+"""The placements on each cluster, by group. Values never change."""
+NO_RESIDENTS: Final[Residents] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from fleet.snapshot.columns.bitset import FloatArray, Int64Array, enlarge, from_
 from fleet.snapshot.columns.rows import Blocks, NameIndex
 from fleet.snapshot.columns.signals import signals_of
 from fleet.snapshot.frame import Column, ColumnKey, Frame
-from fleet.snapshot.sidedata import Feed, Nomination, PlacedBinding
+from fleet.snapshot.sidedata import NO_RESIDENTS, Feed, Nomination, PlacedBinding, Residents
 
 _GROWTH = 16
 _MOST_COLUMNS = 2048
@@ -34,6 +34,7 @@ class Table:
         self._columns: dict[ColumnKey, Column] = {}
         self._derived: dict[Any, tuple[tuple[Column, ...], Any]] = {}
         self._placed: Blocks[tuple[PlacedBinding, ...]] = Blocks(() for _ in by_name)
+        self._residents = NO_RESIDENTS
         self._nominations: tuple[Nomination, ...] = ()
         self._feeds: dict[str, Feed] = {}
         self._ledgers: dict[str, Int64Array] = {}
@@ -48,6 +49,7 @@ class Table:
         table._names, table._clusters = frame.names, frame.clusters
         table._columns, table._derived = frame._columns, {}
         table._placed, table._nominations = frame.placed, frame.nominations
+        table._residents = frame.residents
         table._feeds, table._ledgers = dict(frame.feeds), dict(frame.ledgers)
         table._free, table._excluded = ((1 << frame.size) - 1) & ~frame.valid, frame.excluded
         table._generation, table._revision = frame.generation, frame.revision
@@ -77,6 +79,7 @@ class Table:
                 generation=self._generation,
                 revision=self._revision,
                 placed=self._placed,
+                residents=self._residents,
                 nominations=self._nominations,
                 feeds=self._feeds,
                 ledgers=self._ledgers,
@@ -186,6 +189,13 @@ class Table:
         self._thaw()
         self._nominations = tuple(nominations)
         self._bump_versions()
+
+    def settle(self, residents: Residents) -> None:
+        """Replace all residents."""
+        if residents is not self._residents:
+            self._thaw()
+            self._residents = residents
+            self._bump_versions()
 
     def _set_placed(self, row: int, bindings: tuple[PlacedBinding, ...]) -> None:
         if bindings != self._placed[row]:

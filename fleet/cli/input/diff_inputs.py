@@ -10,6 +10,7 @@ from fleet.cli.input.documents import ParsedDocument
 from fleet.cli.input.object_merge import FIELD_MANAGER
 from fleet.cli.input.objects import InputObject, Layer, ObjectId, read_layers, read_spec
 from fleet.cli.input.problems import Findings
+from fleet.cli.input.residents import find_residents
 from fleet.cli.input.room import build_table, find_booked
 from fleet.cli.input.simulation import Moment
 from fleet.cli.input.simulation_inputs import (
@@ -175,11 +176,12 @@ def build_changed_placements(
     inputs: DiffInputs, profiles: CompiledProfiles, moment: Moment
 ) -> Iterator[ChangedPlacement]:
     """By namespace and name. Without a change of clusters, both decisions are about one frame."""
-    frame_before = build_table(inputs.before).freeze()
+    frame_before = _freeze(inputs.before)
     has_same_fleet = inputs.before.clusters == inputs.after.clusters and (
         find_booked(inputs.before) == find_booked(inputs.after)
+        and frame_before.residents == find_residents(inputs.after.placements)
     )
-    frame_after = frame_before if has_same_fleet else build_table(inputs.after).freeze()
+    frame_after = frame_before if has_same_fleet else _freeze(inputs.after)
     before = {(item.kind, item.request.key): item for item in inputs.before.placements}
     after = {(item.kind, item.request.key): item for item in inputs.after.placements}
     changes = {(item.kind, item.key): item.change for item in inputs.objects}
@@ -191,6 +193,12 @@ def build_changed_placements(
             before=_build_question(before.get((kind, key)), frame_before, profiles, moment),
             after=_build_question(after.get((kind, key)), frame_after, profiles, moment),
         )
+
+
+def _freeze(inputs: SimulationInputs) -> Frame:
+    table = build_table(inputs)
+    table.settle(find_residents(inputs.placements))
+    return table.freeze()
 
 
 def _build_question(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from fleet.cli.input.residents import find_residents, settle_decision
 from fleet.cli.input.room import book_decision, build_table
 from fleet.cli.input.simulation_inputs import PlacementInputs, SimulationInputs
 from fleet.errors import InputError, TimestampError
@@ -108,6 +109,9 @@ def simulate(
             times = {name: moment.nanoseconds for values in columns.values() for name in values}
             table.feed(feed.name, columns, sampled_at=times)
             samples[feed.name] = FeedSample(columns, moment.nanoseconds)
+    reads_residents = any(profile.reads_residents for profile in profiles.by_name.values())
+    if reads_residents:
+        table.settle(find_residents(inputs.placements))
     loads = profiles.list_loads()
     placed = [each for placement in inputs.placements for each in list_placed(placement.bindings, _cpu_of(placement))]
     results = []
@@ -124,6 +128,8 @@ def simulate(
         )
         decided = SimulatedDecision(placement, *decide_asking(inp, client))
         book_decision(table, placement, decided.decision)
+        if reads_residents:
+            settle_decision(table, placement, decided.decision)
         chosen = (target.cluster for target in newly_chosen(decided.decision))
         new = select_new(chosen, placement.bindings)
         placed += [PlacedLoad(cluster, moment.nanoseconds, _cpu_of(placement)) for cluster in new]

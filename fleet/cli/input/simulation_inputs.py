@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter
 from fleet.placement.snapshots.hashing import are_policies_equal
 from fleet.placement.snapshots.proposal import propose_snapshot
 from fleet.scheduler.profiles import CompiledProfiles, describe_choice
+from fleet.scheduler.requests import add_labels
 from fleet.scheduler.room_ledger import Applied, read_applied
 
 CLUSTER_PLACEMENT: Final = "ClusterResourcePlacement"
@@ -169,7 +170,7 @@ def _from_snapshot(
 ) -> PlacementInputs:
     uid = placement.metadata.uid if placement else _owner_uid(latest)
     name = placement.metadata.annotation(SCHEDULER_NAME) if placement else None
-    annotations = (placement.metadata.annotations if placement else None) or {}
+    annotations = _read_own(placement)
     request = compile_request(
         _view(latest), placement_uid=uid, scheduler_name=name or "", placement_annotations=annotations
     )
@@ -197,10 +198,15 @@ def _from_placement(
         made,
         placement_uid=placement.metadata.uid,
         scheduler_name=name,
-        placement_annotations=placement.metadata.annotations or {},
+        placement_annotations=_read_own(placement),
     ).add_problems(selectors)
     _note_lost_policies(request, _list_bindings(bindings), {snapshot.name for snapshot in snapshots}, findings)
     return _build_inputs(request, made, bindings, from_placement=True)
+
+
+def _read_own(placement: InputObject | None) -> Mapping[str, str]:
+    """What a placement says beside its policy."""
+    return {} if placement is None else add_labels(placement.metadata.annotations or {}, placement.metadata.labels)
 
 
 def _build_inputs(

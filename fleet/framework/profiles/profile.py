@@ -18,6 +18,7 @@ from fleet.errors import ConfigurationError, UnknownPlugin
 from fleet.framework.arguments import RawArgs
 from fleet.framework.explaining import AnyUpdate, EventSources, RegisteredSource
 from fleet.framework.handle import Handle
+from fleet.framework.policy.placement_terms import RESIDENTS
 from fleet.framework.profiles.adapter import adapt, is_scalar
 from fleet.framework.profiles.extender import Extender, ExtenderRef
 from fleet.framework.profiles.registry import Registry
@@ -140,6 +141,8 @@ class CompiledProfile:
     """The PostBatch plugin that may make all picks in one pass, if this profile allows it."""
     scans_in_parts: bool
     """Whether a partial scan saves anything: only per-cluster plugins cost per row."""
+    reads_residents: bool
+    """Whether any plugin reads the placements on clusters, and so the labels of the placement that is decided."""
     has_effects: bool
     """Whether any plugin acts on a decision, beside the one that stands for the writes themselves."""
 
@@ -221,6 +224,7 @@ def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> Com
         sort=hooks["sort"][0],
         step_picker=_step_picker(profile, hooks),
         scans_in_parts=any(entry.scalar for entry in (*filters, *hooks["score"])),
+        reads_residents=any(RESIDENTS in _trait(entry.plugin, "READS") for hook in hooks.values() for entry in hook),
         has_effects=any(hooks[hook] for hook in _EFFECT_HOOKS) or not _is_write_path(hooks["bind"]),
     )
 

@@ -62,6 +62,39 @@ class DataSet(Model):
     bytes: Annotated[Quantity, Field(description="Its size.")]
 
 
+class PlacementTerm(Model):
+    """Placements that this one belongs with, or keeps away from."""
+
+    placements: Annotated[
+        LabelSelector, Field(description="Labels of the placements, of the same namespace; all when empty.")
+    ]
+    topology_key: Annotated[
+        str,
+        Field(
+            max_length=317,
+            description="Clusters with equal values of this label are one place; each cluster for itself when empty.",
+        ),
+    ] = ""
+    anti: Annotated[Bool, Field(description="Whether it keeps away from them.")] = False
+
+
+class WeightedPlacementTerm(PlacementTerm):
+    """A preference."""
+
+    weight: Annotated[Int32, Field(ge=1, le=100, description="How much it counts.")]
+
+
+class PlacementTerms(Model):
+    """Places that are near to other placements, or far from them."""
+
+    required: Annotated[
+        tuple[PlacementTerm, ...], Field(max_length=8, description="Terms that a cluster must meet, all of them.")
+    ] = ()
+    preferred: Annotated[
+        tuple[WeightedPlacementTerm, ...], Field(max_length=8, description="Terms that clusters are ranked by.")
+    ] = ()
+
+
 class PlacementOptionsSpec(Model):
     """How the placement of the same name is scheduled."""
 
@@ -107,6 +140,9 @@ class PlacementOptionsSpec(Model):
     requests: Annotated[
         Quantities | None,
         Field(max_length=32, description="What the copy on one cluster needs, by resource; wins over the annotation."),
+    ] = None
+    affinity: Annotated[
+        PlacementTerms | None, Field(description="Other placements that it belongs with, or keeps away from.")
     ] = None
     locality: Annotated[
         tuple[DataSet, ...] | None,

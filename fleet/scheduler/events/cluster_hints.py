@@ -42,6 +42,7 @@ from fleet.scheduler.events.cluster_diff import ClusterDiff
 from fleet.scheduler.requests import PARTS_ON_LOOP, RequestCache
 from fleet.snapshot.columns.bitset import Mask, as_bits
 from fleet.snapshot.frame import Frame
+from fleet.snapshot.sidedata import NO_RESIDENTS, Residents
 from fleet.snapshot.table import Table
 
 log = structlog.get_logger(__name__)
@@ -53,7 +54,7 @@ ProfileOf = Callable[[Metadata | None], CompiledProfile]
 IsWaiting = Callable[[PlacementKey], bool]
 Booked = Mapping[str, int]
 """Room on a cluster that is taken beyond what it reports, by resource."""
-GroupName = tuple[str, bytes, str | None]
+GroupName = tuple[str, bytes, tuple[str | None, ...]]
 
 _NOTHING: Final[Booked] = MappingProxyType({})
 
@@ -81,7 +82,7 @@ class _Plan(NamedTuple):
 
 @dataclass(slots=True)
 class _PolicyGroup:
-    """Placements of one namespace with equal policies and requests."""
+    """Placements of one namespace with equal policies, requests, terms and labels."""
 
     name: GroupName
     members: int = 0
@@ -94,11 +95,20 @@ class _PolicyGroup:
 
 
 class ClusterHints:
-    def __init__(self, caches: Caches, *, profile_of: ProfileOf, requests: RequestCache, clock: Clock) -> None:
+    def __init__(
+        self,
+        caches: Caches,
+        *,
+        profile_of: ProfileOf,
+        requests: RequestCache,
+        clock: Clock,
+        residents_of: Callable[[], Residents] = lambda: NO_RESIDENTS,
+    ) -> None:
         self._caches = caches
         self._profile_of = profile_of
         self._requests = requests
         self._clock = clock
+        self._residents_of = residents_of
         self._groups: dict[GroupName, _PolicyGroup] = {}
         self._group_of: dict[PlacementKey, _PolicyGroup] = {}
 
@@ -106,8 +116,8 @@ class ClusterHints:
 
     def put(self, key: PlacementKey, snapshot: PolicySnapshot) -> None:
         """The latest snapshot of a placement, if there is exactly one."""
-        needed = self._requests.read_needed(self._read_metadata(key) or Metadata())
-        name = (snapshot.metadata.namespace, msgspec.json.encode(snapshot.spec.policy), needed)
+        own = self._requests.read_own(self._read_metadata(key) or Metadata())
+        name = (snapshot.metadata.namespace, msgspec.json.encode(snapshot.spec.policy), own)
         group = self._group_of.get(key)
         if group is not None and group.name == name:
             return
@@ -130,7 +140,8 @@ class ClusterHints:
         """After an attempt, which has compiled the request."""
         group = self._group_of.get(key)
         if group is not None and group.request is None and not group.is_large:
-            event = _Event(self._profile_of_key, None, None, now=epoch_nanoseconds(self._clock))
+            residents = self._residents_of()
+            event = _Event(self._profile_of_key, None, None, residents, now=epoch_nanoseconds(self._clock))
             with enter_phase(Phase.DECIDING, event.present):
                 event.judge_for(key).prepare(group, partial(self.compile_request, key))
 
@@ -152,7 +163,8 @@ class ClusterHints:
         if not keys:
             return keys
         now = epoch_nanoseconds(self._clock)
-        event = _Event(self._profile_of_key, old, new, now=now, booked_before=booked_before, booked=booked)
+        residents = self._residents_of()
+        event = _Event(self._profile_of_key, old, new, residents, now=now, booked_before=booked_before, booked=booked)
         with enter_phase(Phase.DECIDING, event.present):
             if diff.deleted:
                 return list(self._select_of_deleted(keys, event, diff.cluster, in_flight, is_waiting))
@@ -242,13 +254,15 @@ class _Event:
         profile_of: Callable[[PlacementKey], CompiledProfile],
         old: MemberCluster | None,
         new: MemberCluster | None,
+        residents: Residents,
         *,
         now: int,
         booked_before: Booked = _NOTHING,
         booked: Booked = _NOTHING,
     ) -> None:
         self._profile_of = profile_of
-        self._before, self._after, self._now = _freeze(old, booked_before), _freeze(new, booked), now
+        self._before, self._after = _freeze(old, booked_before, residents), _freeze(new, booked, residents)
+        self._now = now
         self.present = self._before if new is None else self._after
         self._judges: dict[int, _Judge] = {}
 
@@ -260,9 +274,10 @@ class _Event:
         return judge
 
 
-def _freeze(cluster: MemberCluster | None, booked: Booked) -> Frame:
-    """A fleet of this cluster alone."""
+def _freeze(cluster: MemberCluster | None, booked: Booked, residents: Residents) -> Frame:
+    """A fleet of this cluster alone, with the placements on all clusters."""
     table = Table(() if cluster is None else (cluster,))
+    table.settle(residents)
     if cluster is not None:
         book_room(table, cluster.metadata.name, booked)
     return table.freeze()

@@ -50,6 +50,7 @@ from fleet.scheduler.room_ledger import RoomLedger, frees_room
 from fleet.snapshot.frame import Frame
 
 FEED: Final = "Feed"
+RESIDENT: Final = "Resident"
 START_UP: Final = "StartUp"
 RELOADED: Final = "Configuration/Reload"
 CLOCK_SET_BACK: Final = "ClockSetBack"
@@ -300,6 +301,18 @@ class EventHandlers:
         if keys:
             self._queue.requeue(keys, trigger=f"{FEED}/Update {feed}", batched=self._batched)
         self._on_event(FEED, len(keys), self._clock.monotonic() - self._event_started)
+
+    # --- residents ----------------------------------------------------------------------------------------------------
+
+    def on_resident(self, placement: PlacementKey, event: str, helped: Iterable[PlacementKey]) -> None:
+        """A placement came to a cluster or left one, which may help others, as far as they wait."""
+        if not self._started:
+            return
+        self._event_started = self._clock.monotonic()
+        keys = [key for key in helped if self._interests.is_waiting(key)]
+        if keys:
+            self._queue.requeue(keys, trigger=f"{RESIDENT}/{event} {placement}", batched=self._batched)
+        self._on_event(RESIDENT, len(keys), self._clock.monotonic() - self._event_started)
 
     # --- placements ---------------------------------------------------------------------------------------------------
 

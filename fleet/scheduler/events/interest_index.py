@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from fleet.framework.explaining import ClusterEventKind, EventSources
+from fleet.framework.explaining import EVERY_LABEL, ClusterEventKind, EventSources
 from fleet.model.keys import PICK_ALL, PICK_FIXED, PICK_N, PLACEMENT_GENERATION, SCHEDULED_CONDITION
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import PlacementPolicy, PolicySnapshot, PolicySnapshotSpec, Toleration, find_untolerated
@@ -208,7 +208,7 @@ def _list_topics(diff: ClusterDiff) -> Iterator[Topic]:
     if diff.usage or diff.freed:
         yield _CAPACITY
     yield from ((event, diff.cluster) for event in diff.events)
-    yield from ((_LABEL, key) for key in diff.labels)
+    yield from ((_LABEL, key) for key in (*diff.labels, *([EVERY_LABEL] if diff.labels else ())))
     yield from ((_PROPERTY, name) for name in diff.properties)
     yield from ((_PROPERTY, name) for name in diff.usage)
     yield from ((_NAMESPACE, name) for name in diff.namespaces)

@@ -115,6 +115,7 @@ def test_the_extended_profile_weighs_every_score(tmp_path: Path) -> None:
         ("SamePlacementAntiAffinity", 1),
         ("ResourceFit", 1),
         ("TopologySpreadConstraints", 2),
+        ("PlacementAffinity", 2),
         ("BalancedAllocation", 1),
         ("DataLocality", 1),
     ]

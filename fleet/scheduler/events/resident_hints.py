@@ -1,0 +1,51 @@
+"""Resident hints: of the placements that wait, those that another placement helps by coming to a cluster or leaving it.
+
+A plugin that reads residents must have rejected a cluster for them, or may be about to, and that other placement has to
+matter to them, by their terms or by its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from fleet.framework.policy.placement_terms import RESIDENTS, format_terms, is_concerned
+from fleet.framework.profiles.profile import CompiledProfile
+from fleet.framework.request import PlacementRequest
+from fleet.framework.types import PluginTraits
+from fleet.model.placement_key import PlacementKey
+from fleet.snapshot.sidedata import ResidentGroup
+
+
+class ResidentHints:
+    def __init__(
+        self,
+        compile_request: Callable[[PlacementKey], PlacementRequest | None],
+        list_undecided: Callable[[], Iterable[PlacementKey]],
+    ) -> None:
+        """`list_undecided` are the placements whose attempts have read the fleet and are not decided."""
+        self._compile, self._list_undecided = compile_request, list_undecided
+        self._rejected: set[PlacementKey] = set()
+
+    def note_decision(self, key: PlacementKey, profile: CompiledProfile, rejectors: frozenset[str]) -> None:
+        if profile.reads_residents and may_end_rejection(profile, rejectors, RESIDENTS):
+            self._rejected.add(key)
+        else:
+            self._rejected.discard(key)
+
+    def select(self, placement: PlacementKey, group: ResidentGroup) -> Iterator[PlacementKey]:
+        """Those that it may help to know of this placement, which is one of the group."""
+        for key in [*self._rejected, *(key for key in self._list_undecided() if key not in self._rejected)]:
+            request = self._compile(key)
+            if request is None:
+                self._rejected.discard(key)
+            elif key != placement and is_concerned(request.resident_group, format_terms(request.affinity), group):
+                yield key
+
+
+def may_end_rejection(profile: CompiledProfile, rejectors: frozenset[str] | None, column: str) -> bool:
+    """Whether a change of what plugins read under that name may: one of them has rejected a cluster. What others have
+    refused would be refused again."""
+    return rejectors is None or any(
+        judge.name in rejectors and column in getattr(judge.plugin, "READS", PluginTraits.READS)
+        for judge in profile.judges
+    )
