@@ -41,7 +41,7 @@ _EVENTS: Final = (ClusterEvent(ClusterEventKind.UPDATE_LABELS, (EVERY_LABEL,)),)
 
 
 class PlacementAffinity(PluginTraits):
-    READS = ("labels", "picks", "residents")
+    READS = ("labels", "obsolete", "picks", "residents")
     READS_POLICY_ONLY = True
     RESERVE_REJECTS = False
     REASONS = ReasonTable(
@@ -110,7 +110,7 @@ class PlacementAffinity(PluginTraits):
             reason[counted.fails()] = _CONFLICT if counted.term.anti else _UNMET
             if not counted.is_theirs:
                 reason[~counted.labelled] = _UNMET
-        ok = from_bools(reason == 0) | ctx.active
+        ok = from_bools(reason == 0) | ctx.active | ctx.obsolete
         return Verdict(ok=ok, reason=reason, explain=partial(_explain, terms, req, frame))
 
     def pre_score(
@@ -239,7 +239,8 @@ def _count(ctx: HookContext, req: PlacementRequest, frame: Frame, term: Placemen
 
 
 def _count_repelling(req: PlacementRequest, frame: Frame) -> Iterator[_Counted]:
-    """For the terms by which others keep the placement away, one for each topology key."""
+    """For the terms by which others keep the placement away, one for each topology key. They count where no cluster of
+    the frame has such a placement, too: hints look at one cluster alone."""
     own = tuple(sorted(req.labels.items()))
     near = [group for group in frame.residents if group.namespace == req.namespace]
     keys = {term.topology_key for group in near for term in list_repelling(group, own)}
@@ -249,7 +250,7 @@ def _count_repelling(req: PlacementRequest, frame: Frame) -> Iterator[_Counted]:
             terms = list_repelling(group, own) if group.namespace == req.namespace else ()
             return any(term.topology_key == key for term in terms)
 
-        counted = _Counted(
+        yield _Counted(
             term=PlacementTerm(topology_key=key, anti=True),
             selects_own=False,
             is_theirs=True,
@@ -257,8 +258,6 @@ def _count_repelling(req: PlacementRequest, frame: Frame) -> Iterator[_Counted]:
             by_row=_count_rows(req, frame, concerns),
             concerns=concerns,
         )
-        if counted.by_row.any():
-            yield counted
 
 
 def _read_domains(frame: Frame, key: str) -> Int64Array:

