@@ -19,7 +19,14 @@ import numpy as np
 
 from fleet.framework.arguments import RawArgs
 from fleet.framework.context import HookContext
-from fleet.framework.explaining import EVERY_LABEL, ClusterEvent, ClusterEventKind
+from fleet.framework.explaining import (
+    EVERY_LABEL,
+    OTHER_PLACEMENT,
+    ClusterEvent,
+    ClusterEventKind,
+    RejectedClusters,
+    Suggestion,
+)
 from fleet.framework.handle import Handle
 from fleet.framework.operations import Target
 from fleet.framework.policy.placement_terms import describe_placements, list_repelling, selects
@@ -56,10 +63,10 @@ class PlacementAffinity(PluginTraits):
         Reason(
             "Conflict",
             Code.UNSCHEDULABLE,
-            "{side} placement {placement}, which is {where}",
+            "{side} a placement that is {where}",
             short="with a placement that it is kept apart from",
-            lacks=lambda details: f"distance from {details['placement']} {_place(details)}",
-            lines=lambda *_: (),
+            lacks=lambda details: f"distance from {details[OTHER_PLACEMENT]} {_place(details)}",
+            lines=lambda details, _: [f"placement {details[OTHER_PLACEMENT]}"],
         ),
     )
 
@@ -153,6 +160,15 @@ class PlacementAffinity(PluginTraits):
     def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
         """Terms are not part of the policy: any label may be the key of one."""
         return _EVENTS
+
+    def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion]:
+        """Without one of the required terms, or without all. Those of others are theirs."""
+        edits = [
+            {"op": "relaxPlacementAffinity", "term": term} for term in range(len(rejected.request.affinity.required))
+        ]
+        yield from (Suggestion([edit]) for edit in edits)
+        if len(edits) > 1:
+            yield Suggestion(edits[::-1])
 
 
 # --- counts -------------------------------------------------------------------------------------------------------
@@ -301,7 +317,7 @@ def _explain(terms: Sequence[_Counted], req: PlacementRequest, frame: Frame, row
         return {
             "topologyKey": key,
             "domain": value,
-            "placement": _name_resident(counted, req, frame, row),
+            OTHER_PLACEMENT: _name_resident(counted, req, frame, row),
             "theirs": counted.is_theirs,
             "side": "is kept away by" if counted.is_theirs else "keeps away from",
             "where": where,

@@ -29,6 +29,7 @@ export function describeEdit(edit) {
     case "tolerate": return `tolerate ${taintText(edit)}`;
     case "relaxSpread": return [edit.maxSkew && `max skew of ${edit.key} ${edit.maxSkew}`, edit.whenUnsatisfiable && `spread over ${edit.key} only preferred`].filter(Boolean).join(", ");
     case "relaxAffinity": return `affinity term ${edit.term + 1} without ${edit.expression}`;
+    case "relaxPlacementAffinity": return `without term ${edit.term + 1} about other placements`;
     case "labelCluster": return edit.value === null ? `${edit.cluster}: without label ${edit.key}` : `${edit.cluster}: ${edit.key}=${edit.value}`;
     case "addTaint": return `${edit.cluster}: taint ${taintText(edit)}`;
     case "removeTaint": return `${edit.cluster}: without taint ${taintText(edit)}`;

@@ -31,6 +31,9 @@ beyond `maxSkew`. Redaction leaves out those that only hidden clusters have."""
 LOWEST_LEFT_OUT: Final = "lowestLeftOut"
 """In redacted details: how many were left out."""
 
+OTHER_PLACEMENT: Final = "otherPlacement"
+"""In details: the name of a placement that is in the way. Callers who may not read the whole fleet do not see it."""
+
 Edit = Mapping[str, Any]
 """A change of the policy or of a cluster, as simulations take it: `{"op": "tolerate", "key": "gpu"}`."""
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from fleet.explain.facts.rejections import NAMES_SHOWN, ClusterRejection, RejectionDetails
-from fleet.framework.explaining import LOWEST, LOWEST_LEFT_OUT
+from fleet.framework.explaining import LOWEST, LOWEST_LEFT_OUT, OTHER_PLACEMENT
 from fleet.snapshot.columns.bitset import each_row, from_rows
 from fleet.snapshot.frame import Frame
 
@@ -82,11 +82,14 @@ class Redaction:
         declared = rejection.declared
         if declared is not None and declared.about_cluster_only:
             return self._limit_domains(rejection) if LOWEST in rejection.details else rejection
+        details = self.redact_value(rejection.details)
+        if self._hidden is not None and OTHER_PLACEMENT in details:
+            details = details | {OTHER_PLACEMENT: STAND_IN}
         return ClusterRejection(
             rejection.plugin,
             rejection.reason,
             self.redact_text(rejection.message),
-            RejectionDetails(self.redact_value(rejection.details), rejection.declared),
+            RejectionDetails(details, rejection.declared),
         )
 
     def _limit_domains(self, rejection: ClusterRejection) -> ClusterRejection:

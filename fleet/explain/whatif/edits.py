@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -79,6 +79,13 @@ class SetMinTargets(BaseEdit, frozen=True, tag="setMinTargets"):
 
     value: int | None
     """None takes it away."""
+
+
+class RelaxPlacementAffinity(BaseEdit, frozen=True, tag="relaxPlacementAffinity"):
+    """Of a required term about other placements: the placement without it."""
+
+    term: int
+    """Position among these terms, from 0."""
 
 
 class Patch(BaseEdit, frozen=True, tag="patch"):
@@ -165,7 +172,9 @@ class Evict(BaseEdit, frozen=True, tag="evict"):
     placement: str = ""
 
 
-PlacementEdit = Tolerate | SetCount | RelaxAffinity | RelaxSpread | SetRequest | SetMinTargets | Patch
+PlacementEdit = (
+    Tolerate | SetCount | RelaxAffinity | RelaxSpread | SetRequest | SetMinTargets | RelaxPlacementAffinity | Patch
+)
 FleetEdit = LabelCluster | AddTaint | RemoveTaint | SetReady | SetProperty | AddCapacity | AddCluster | RemoveCluster
 Edit = PlacementEdit | FleetEdit | Evict
 
@@ -176,6 +185,7 @@ _KINDS: Final[tuple[type[BaseEdit], ...]] = (
     RelaxSpread,
     SetRequest,
     SetMinTargets,
+    RelaxPlacementAffinity,
     Patch,
     LabelCluster,
     AddTaint,
@@ -195,6 +205,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "relaxSpread": "relaxSpread key=region maxSkew=2",
     "setRequest": "setRequest resource=cpu value=500m",
     "setMinTargets": "setMinTargets value=2",
+    "relaxPlacementAffinity": "relaxPlacementAffinity term=0",
     "patch": '{"op": "patch", "patch": {"numberOfClusters": 4}}',
     "labelCluster": "labelCluster cluster=ams-1 key=env value=prod",
     "addTaint": "addTaint cluster=ams-1 key=down effect=NoSchedule",
@@ -214,6 +225,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "relaxSpread": "a wider skew, or only a preference (`whenUnsatisfiable=ScheduleAnyway`)",
     "setRequest": "what one cluster's copy needs of a resource; `null`, in JSON, takes the request away",
     "setMinTargets": "without that many clusters nothing is taken; `null`, in JSON, takes it away",
+    "relaxPlacementAffinity": "without a required term about other placements, counted from 0",
     "patch": "a JSON merge patch of the policy",
     "labelCluster": "a label of a cluster; `null`, in JSON, takes it away",
     "addTaint": "a taint of a cluster",
@@ -239,7 +251,7 @@ NOT_YET: Final = (
 """Of things that no policy, cluster or profile has today."""
 
 _AT: Final = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
-_PLACEMENT_KINDS: Final = (Tolerate, SetCount, RelaxAffinity, RelaxSpread, SetRequest, SetMinTargets, Patch)
+_PLACEMENT_KINDS: Final = get_args(PlacementEdit)
 
 
 def scope_of(edit: Edit) -> Scope:
@@ -331,6 +343,8 @@ def describe(edit: Edit) -> str:
             return "no minTargets"
         case SetMinTargets():
             return f"minTargets {edit.value}"
+        case RelaxPlacementAffinity():
+            return f"without term {edit.term + 1} about other placements"
         case Patch():
             return f"policy {msgspec.json.encode(edit.patch).decode()}"
         case LabelCluster(value=None):

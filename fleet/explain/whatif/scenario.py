@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+import msgspec
+
 from fleet.checkpoint import check
 from fleet.errors import InputError
 from fleet.explain.facts.redaction import Hidden, Redaction
 from fleet.explain.whatif.cluster_edits import apply_to_fleet
-from fleet.explain.whatif.edits import Edit, Evict, SetMinTargets, SetRequest, scope_of
+from fleet.explain.whatif.edits import Edit, Evict, RelaxPlacementAffinity, SetMinTargets, SetRequest, scope_of
 from fleet.explain.whatif.policy_edits import apply_to_policy
 from fleet.framework.context import NO_QUERY_RESULTS
 from fleet.framework.cycle.cycle import NEVER_PUBLISHED, DecisionInput, decide
@@ -86,6 +88,8 @@ class Scenario:
                     scenario = scenario._remove_binding(edit, place)
             elif isinstance(edit, SetRequest):
                 scenario = scenario._set_request(edit, place)
+            elif isinstance(edit, RelaxPlacementAffinity):
+                scenario = scenario._relax_placement_affinity(edit, place)
             elif isinstance(edit, SetMinTargets):
                 scenario = scenario._set_min_targets(edit, place)
             elif scope_of(edit) == "placement":
@@ -133,6 +137,16 @@ class Scenario:
         if edit.value is not None:
             requests |= read_requests({edit.resource: edit.value})
         return replace(self, question=replace(self.question, request=replace(self.question.request, requests=requests)))
+
+    def _relax_placement_affinity(self, edit: RelaxPlacementAffinity, place: str) -> Scenario:
+        request = self.question.request
+        terms = list(request.affinity.required)
+        if not 0 <= edit.term < len(terms):
+            message = f"the placement has {len(terms)} required terms about other placements; they are counted from 0"
+            raise InputError(message, field=f"{place}.term", value=edit.term)
+        del terms[edit.term]
+        affinity = msgspec.structs.replace(request.affinity, required=tuple(terms))
+        return replace(self, question=replace(self.question, request=replace(request, affinity=affinity)))
 
     def _remove_binding(self, edit: Evict, place: str) -> Scenario:
         kept = [binding for binding in self.question.bindings if not _matches(binding, edit, self.question.request)]
