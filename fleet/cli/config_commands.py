@@ -19,6 +19,7 @@ _CHECK: Final = """
 """
 _CONVERT: Final = """
     fleet config convert kube-scheduler.yaml > fleet.yaml
+    fleet config convert kube-scheduler.yaml --substitute-env METRICS_URL > fleet.yaml
 """
 _NEW: Final = """
     fleet plugins new RegionQuarantine
@@ -66,7 +67,16 @@ def check(file: File) -> None:
     raise typer.Exit(check_config(file))
 
 
-def convert(file: File) -> None:
+def convert(
+    file: File,
+    *,
+    substitute_env: Annotated[
+        str, typer.Option(metavar="NAME,...", help="Variables of the process that ${NAME} in the document stands for.")
+    ] = "",
+    substitute_secret: Annotated[
+        str, typer.Option(metavar="NAME,...", help="Secrets whose keys ${NAME} in the document stands for.")
+    ] = "",
+) -> None:
     """Convert a document of kube-scheduler. Prints the native document, and on standard error what became of each
     field: honoured, translated, ignored or refused.
 
@@ -74,7 +84,13 @@ def convert(file: File) -> None:
     """
     from fleet.cli.commands.config import convert_config
 
-    raise typer.Exit(convert_config(file))
+    raise typer.Exit(
+        convert_config(file, variables=_split_names(substitute_env), secrets=_split_names(substitute_secret))
+    )
+
+
+def _split_names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def list_plugins() -> None:

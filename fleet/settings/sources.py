@@ -29,6 +29,10 @@ RawValue = str | tuple[str, ...]
 _LARGEST: Final = 1_000_000
 _STRINGS: Final = "tag:yaml.org,2002:str"
 _NULL: Final = "tag:yaml.org,2002:null"
+_CONVERT: Final = (
+    "documents of kube-scheduler name none: convert it with fleet config convert --substitute-env {name}, or "
+    "--substitute-secret and the name of a Secret"
+)
 _ALMOST_THE_SAME: Final = 0.85
 _SERVICE_VARIABLE: Final = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
@@ -149,7 +153,8 @@ def collect_file(
         for refused in (field for field in converted.fields if field.treatment == "refused"):
             collected.report(f"{path}:{refused.line}", f"{refused.path}: {refused.note}")
         collected.warnings += [f"{path}: {warning}" for warning in converted.warnings]
-        root = converted.root
+        collect_root(path, converted.root, collected, environ, substitution=Substitution(environ, advice=_CONVERT))
+        return
     collect_root(path, root, collected, environ, secrets)
 
 
@@ -159,18 +164,21 @@ def collect_root(
     collected: CollectedSettings,
     environ: Mapping[str, str],
     secrets: SecretValues | None = None,
+    *,
+    substitution: Substitution | None = None,
 ) -> None:
-    substitution = Substitution()
+    """`substitution` counts where a document names no sources."""
     if is_document(root):
         assert isinstance(root, yaml.MappingNode)
-        parts = read_document(root, str(path), environ, collected.report, secrets=secrets)
+        report = collected.report
+        parts = read_document(root, str(path), environ, report, secrets=secrets, substitution=substitution)
         collected.profiles, substitution = parts.profiles, parts.substitution
         collected.extenders, collected.feeds = parts.extenders, parts.feeds
         collected.max_permit_wait_seconds = parts.max_permit_wait_seconds
         collected.token_secrets, collected.secret_keys = substitution.token_secrets, substitution.secret_keys
         collected.secret_names = (*substitution.secret_names, *substitution.token_secrets)
         collected.warnings += parts.warnings
-    _File(path, collected, substitution, DOCUMENT_FIELDS if is_document(root) else ()).read(root)
+    _File(path, collected, substitution or Substitution(), DOCUMENT_FIELDS if is_document(root) else ()).read(root)
 
 
 def compose_file(path: Path, collected: CollectedSettings, text: str | None = None) -> tuple[bool, yaml.Node | None]:

@@ -56,14 +56,14 @@ def check_config(file: Path) -> int:
     return FINE
 
 
-def convert_config(file: Path) -> int:
+def convert_config(file: Path, *, variables: Sequence[str] = (), secrets: Sequence[str] = ()) -> int:
     collected = CollectedSettings()
     is_read, root = compose_file(file, collected)
     if not is_read:
         return _refuse(collected.problems)
     if not is_foreign(root) or not isinstance(root, yaml.MappingNode):
         return _refuse([f"{file}: is no document of kube-scheduler: there is nothing to convert"])
-    converted = convert_document(root)
+    converted = convert_document(root, variables=variables, secrets=secrets)
     fields, others = _judge_fields(file, converted)
     sys.stdout.write(yaml.serialize(converted.root, Dumper=yaml.SafeDumper))
     for field in fields:

@@ -5,7 +5,7 @@ The translation works on YAML nodes and keeps their marks, so that later problem
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -36,10 +36,11 @@ _SAME: Final = {
     "NodeResourcesLeastAllocated": "ResourceFit",
     "NodeResourcesBalancedAllocation": "BalancedAllocation",
     "ImageLocality": "DataLocality",
+    "InterPodAffinity": "PlacementAffinity",
 }
 _WITHOUT_COUNTERPART: Final = frozenset(
     (
-        "NodeName", "NodePorts", "NodePreferAvoidPods", "NodeResourcesMostAllocated", "InterPodAffinity",
+        "NodeName", "NodePorts", "NodePreferAvoidPods", "NodeResourcesMostAllocated",
         "DefaultPreemption", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
         "NodeVolumeLimits", "EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits", "DynamicResources",
         "Coscheduling", "CapacityScheduling", "NodeResourceTopologyMatch",
@@ -70,7 +71,7 @@ _UNUSED: Final = {
 }
 _REFUSED: Final = {
     "algorithmSource": "policies of v1alpha1 are not read: list the plugins in profiles",
-    "hardPodAffinitySymmetricWeight": "there is no affinity between placements",
+    "hardPodAffinitySymmetricWeight": "required terms of placements rank no others",
     "disablePreemption": "there is no preemption",
     "bindTimeoutSeconds": "bindings have no time-out of their own",
 }
@@ -101,8 +102,16 @@ def is_foreign(root: yaml.Node | None) -> bool:
     )
 
 
-def convert_document(root: yaml.MappingNode) -> ConvertedDocument:
-    return _Converter(root).convert()
+def convert_document(
+    root: yaml.MappingNode, *, variables: Sequence[str] = (), secrets: Sequence[str] = ()
+) -> ConvertedDocument:
+    """`variables` and `secrets` are the sources of `${NAME}`, which such documents have no place for."""
+    converted = _Converter(root).convert()
+    sources = [("fromEnv", variables), ("fromSecret", secrets)]
+    lists: _Pairs = [(_scalar(root, kind), _texts(root, names)) for kind, names in sources if names]
+    if lists:
+        converted.root.value.append((_scalar(root, "substitution"), _mapping(root, lists)))
+    return converted
 
 
 class _Converter:
@@ -360,6 +369,10 @@ def _leaves(path: str, node: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
 
 def _mapping(at: yaml.Node, pairs: list[tuple[yaml.Node, yaml.Node]]) -> yaml.MappingNode:
     return yaml.MappingNode(_MAP, pairs, at.start_mark, at.end_mark)
+
+
+def _texts(at: yaml.Node, texts: Sequence[str]) -> yaml.SequenceNode:
+    return yaml.SequenceNode("tag:yaml.org,2002:seq", [_scalar(at, text) for text in texts], at.start_mark)
 
 
 def _scalar(at: yaml.Node, text: str) -> yaml.ScalarNode:

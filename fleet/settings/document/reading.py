@@ -82,10 +82,12 @@ def read_document(
     report: Report,
     *,
     secrets: SecretValues | None = None,
+    substitution: Substitution | None = None,
 ) -> DocumentParts:
-    """`secrets` is what the Secrets hold that the document names, if they were read."""
+    """`secrets` is what the Secrets hold that the document names, if they were read; `substitution` counts where the
+    document names none."""
     reader = _Reader(file, report)
-    reader.substitution = Substitution(environ, secrets=secrets)
+    reader.substitution = substitution or Substitution(environ, secrets=secrets)
     fields = {name: node for name, _, node in reader.list_fields(root, "") if name in DOCUMENT_FIELDS}
     reader.check_envelope(root, fields)
     reader.check_unsupported(fields)

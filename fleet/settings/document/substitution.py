@@ -54,6 +54,8 @@ class Substitution:
     """What they hold; None where they are not read."""
     secret_keys: set[str] = field(default_factory=set)
     """Filled with the keys that are referred to."""
+    advice: str = "add {name} to substitution.fromEnv"
+    """How to name the source of a variable."""
     token_secrets: tuple[str, ...] = ()
     """Secrets that `tokenFrom` alone names: no reference takes a value from them."""
 
@@ -107,5 +109,5 @@ class Substitution:
         if name in self.allowed:
             return "" if name in self.environ else f"${{{name}}} has no value: the environment has no variable {name}"
         if not self.secret_names:
-            return f"${{{name}}} has no source: add {name} to substitution.fromEnv"
+            return f"${{{name}}} has no source: {self.advice.format(name=name)}"
         return ""

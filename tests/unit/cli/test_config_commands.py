@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from fleet.cli.commands.simulate import SimulateOptions, run_simulate
 from fleet.errors import ConfigurationError
 from fleet.model.keys import SCHEDULER_NAME
 from tests.installed import an_installed_package, lettered_plugins
+from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.manifests import member, placement, written
 from tests.unit.scheduler.test_configured_profiles import HEAD, MISTAKES
 
@@ -261,11 +263,14 @@ profiles:
         address: ${PROM_URL}
         token: ${PROM_TOKEN}
 """
-SCORES = [("ClusterAffinity", 2), ("SamePlacementAntiAffinity", 1), ("TopologySpreadConstraints", 2)]
+SCORES = [
+    ("ClusterAffinity", 2), ("SamePlacementAntiAffinity", 1), ("TopologySpreadConstraints", 2),
+    ("PlacementAffinity", 2), ("DataLocality", 1), ("TargetLoadPacking", 1),
+]  # fmt: skip
 
 
 def test_C_01_a_foreign_document_that_packs_by_load_is_understood(
-    document: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    document: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, fleet: Fleet
 ) -> None:
     document.write_text(LOAD_AWARE, encoding="utf-8")
     for name, value in (("PROM_URL", "https://prometheus.example.com"), ("PROM_TOKEN", "hush")):
@@ -273,16 +278,23 @@ def test_C_01_a_foreign_document_that_packs_by_load_is_understood(
     complaint = "profiles[0].pluginConfig[0].args.metricProvider.token: ${PROM_TOKEN} has no source"
 
     assert check_config(document) == 2
-    assert f"error: {document}:20: {complaint}" in capsys.readouterr().err
-    assert convert_config(document) == 0
+    advice = "convert it with fleet config convert --substitute-env PROM_TOKEN, or --substitute-secret"
+    assert (
+        f"error: {document}:20: {complaint}: documents of kube-scheduler name none: {advice}" in capsys.readouterr().err
+    )
+    foreign = tmp_path / "foreign.yaml"
+    foreign.write_text(LOAD_AWARE, encoding="utf-8")
+    assert convert_config(foreign, variables=["PROM_URL"]) == 0
     native, report = capsys.readouterr()
     assert "warning: version v1beta1 is no longer served; convert the document" in report
-    document.write_text(f"{native}substitution: {{fromEnv: [PROM_URL]}}\n", encoding="utf-8")
+    document.write_text(native, encoding="utf-8")
     assert check_config(document) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert complaint in line
+    assert "add PROM_TOKEN to substitution.fromEnv" in line
 
-    document.write_text(f"{native}substitution: {{fromEnv: [PROM_URL, PROM_TOKEN]}}\n", encoding="utf-8")
+    ran = fleet("config", "convert", str(foreign), "--substitute-env", "PROM_URL, PROM_TOKEN")
+    document.write_text(ran.out, encoding="utf-8")
     assert show_config(document, []) == 0
     shown = capsys.readouterr().out
     assert "hush" not in shown
@@ -298,11 +310,15 @@ def test_C_01_a_foreign_document_that_packs_by_load_is_understood(
     web = placement(
         "web", placementType="PickN", numberOfClusters=1, affinity=affinity, topologySpreadConstraints=spread
     )
-    web["metadata"]["annotations"] = {SCHEDULER_NAME: "load-aware"}
+    terms = {"preferred": [{"placements": {"matchLabels": {"app": "db"}}, "weight": 5}]}
+    said = {"affinity": json.dumps(terms), "locality": "models=1Gi"}
+    web["metadata"]["annotations"] = {SCHEDULER_NAME: "load-aware"} | {
+        f"scheduling.fleet.dev/{name}": text for name, text in said.items()
+    }
     assert run_simulate(simulating(written(tmp_path, member("a", zone="x"), web), document)) == 0
     (decision,) = yaml.safe_load(capsys.readouterr().out)["decisions"]
     (row,) = decision["answer"]["attempt"]["clusters"]
-    assert [(score["plugin"], score["weight"]) for score in row["scores"]] == [*SCORES, ("TargetLoadPacking", 1)]
+    assert [(score["plugin"], score["weight"]) for score in row["scores"]] == SCORES
 
 
 def test_plugins_at_the_top_become_one_profile(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
