@@ -29,7 +29,7 @@ from fleet.framework.explaining import (
 )
 from fleet.framework.handle import Handle
 from fleet.framework.operations import Target
-from fleet.framework.policy.placement_terms import describe_placements, list_repelling, selects
+from fleet.framework.policy.placement_terms import build_selection, describe_placements, list_repelling, selects
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import min_max
 from fleet.framework.state import CycleState, StateKey
@@ -238,15 +238,17 @@ def _read(state: CycleState, key: StateKey) -> _Counts:
 def _count(ctx: HookContext, req: PlacementRequest, frame: Frame, term: PlacementTerm) -> _Counted:
     """For a term of the placement."""
 
+    is_selected = build_selection(term)
+
     def concerns(group: ResidentGroup) -> bool:
-        return group.namespace == req.namespace and selects(term, dict(group.labels))
+        return group.namespace == req.namespace and is_selected(group)
 
     counted = _Counted(
         term=term,
         selects_own=selects(term, req.labels),
         is_theirs=False,
         domains=_read_domains(frame, term.topology_key),
-        by_row=_count_rows(req, frame, concerns),
+        by_row=frame.resident_index().count(concerns, size=frame.size, beside=req.key),
         concerns=concerns,
     )
     if counted.selects_own:
@@ -271,7 +273,7 @@ def _count_repelling(req: PlacementRequest, frame: Frame) -> Iterator[_Counted]:
             selects_own=False,
             is_theirs=True,
             domains=_read_domains(frame, key),
-            by_row=_count_rows(req, frame, concerns),
+            by_row=frame.resident_index().count(concerns, size=frame.size, beside=req.key),
             concerns=concerns,
         )
 
@@ -280,17 +282,6 @@ def _read_domains(frame: Frame, key: str) -> Int64Array:
     if not key:
         return np.arange(frame.size, dtype=np.int64)
     return frame.labels(key).domains().of_row.astype(np.int64)
-
-
-def _count_rows(req: PlacementRequest, frame: Frame, concerns: Callable[[ResidentGroup], bool]) -> Int64Array:
-    """How many placements of such groups are on each row, beside the one that is decided."""
-    counts = np.zeros(frame.size, dtype=np.int64)
-    for group, on in frame.residents.items():
-        for cluster, names in on.items() if concerns(group) else ():
-            row = frame.row_of(cluster)
-            if row is not None:
-                counts[row] += len(names) - (req.key in names)
-    return counts
 
 
 # --- words --------------------------------------------------------------------------------------------------------
@@ -327,13 +318,5 @@ def _explain(terms: Sequence[_Counted], req: PlacementRequest, frame: Frame, row
 
 def _name_resident(counted: _Counted, req: PlacementRequest, frame: Frame, row: int) -> str:
     """The first by name of those that are in the domain of the row, the placement itself if no other is."""
-    names = [
-        name
-        for group, on in frame.residents.items()
-        if counted.concerns(group)
-        for cluster, there in on.items()
-        if (other := frame.row_of(cluster)) is not None and counted.domains[other] == counted.domains[row]
-        for name in there
-        if name != req.key
-    ]
-    return min(names, default=req.key)
+    near = counted.domains == counted.domains[row]
+    return min(frame.resident_index().list_placements(counted.concerns, among=near, beside=req.key), default=req.key)

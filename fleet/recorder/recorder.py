@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from fleet.framework.context import encode_results
-from fleet.framework.policy.placement_terms import format_terms, select_concerning
+from fleet.framework.policy.placement_terms import build_concern
 from fleet.framework.request import ANNOTATIONS_READ, annotation_field, write_annotations
 from fleet.history import (
     Columns,
@@ -260,7 +260,8 @@ def _list_residents(inputs: DecisionInput) -> Residents:
     request = inputs.request
     if not inputs.profile.reads_residents:
         return NO_RESIDENTS
-    return select_concerning(request.resident_group, format_terms(request.affinity), inputs.frame.residents)
+    is_concerned = build_concern(request.resident_group, request.affinity)
+    return {group: on for group, on in inputs.frame.residents.items() if is_concerned(group)}
 
 
 def _name_scheduler(metadata: Metadata, inputs: DecisionInput) -> Metadata:

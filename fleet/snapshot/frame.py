@@ -8,7 +8,7 @@ a frame after its creation, and no result depends on it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Final, cast
@@ -24,7 +24,16 @@ from fleet.snapshot.columns.interned import InternedColumn, LabelColumn, label_r
 from fleet.snapshot.columns.numbers import NumberColumn, property_reader, usage_reader
 from fleet.snapshot.columns.rows import Blocks, NameIndex
 from fleet.snapshot.columns.signals import SignalsColumn
-from fleet.snapshot.sidedata import Feed, Nomination, PlacedBinding, Presence, Residents, presence
+from fleet.snapshot.sidedata import (
+    Feed,
+    Nomination,
+    PlacedBinding,
+    Presence,
+    ResidentIndex,
+    Residents,
+    index_residents,
+    presence,
+)
 
 ColumnKey = tuple[str, ...]
 Column = InternedColumn[Any] | NumberColumn | SignalsColumn
@@ -33,6 +42,7 @@ Change = tuple[int, MemberCluster | None, MemberCluster | None]
 
 SIGNALS: Final[ColumnKey] = ("signals",)
 TAINTS: Final[ColumnKey] = ("taints",)
+RESIDENTS: Final = "residents"
 
 _DERIVED_CACHED: Final = 64
 
@@ -72,7 +82,7 @@ class Frame:
     excluded: int
     """Rows that must not be chosen, in this frame only."""
     _columns: dict[ColumnKey, Column]
-    _derived: dict[Any, tuple[tuple[Column, ...], Any]]
+    _derived: dict[Any, tuple[tuple[object, ...], Any]]
 
     # --- rows ---------------------------------------------------------------------------------------------------
 
@@ -151,14 +161,23 @@ class Frame:
 
     def cells(self, keys: tuple[str, ...]) -> Cells:
         columns = tuple(self.labels(key) for key in keys)
-        known = self._derived.get(keys)
-        if known is not None and all(before is other for before, other in zip(known[0], columns, strict=True)):
-            return cast(Cells, known[1])
-        cells = group([column.domains() for column in columns])
+        return cast(Cells, self._derive(keys, columns, lambda: group([column.domains() for column in columns])))
+
+    def resident_index(self) -> ResidentIndex:
+        sources = (self.residents, self.names)
+        index = self._derive(RESIDENTS, sources, lambda: index_residents(self.residents, self.row_of))
+        return cast(ResidentIndex, index)
+
+    def _derive(self, key: object, sources: tuple[object, ...], build: Callable[[], Any]) -> Any:
+        """Kept as long as frames have the same sources."""
+        known = self._derived.get(key)
+        if known is not None and all(before is other for before, other in zip(known[0], sources, strict=True)):
+            return known[1]
+        built = build()
         if len(self._derived) >= _DERIVED_CACHED:
             self._derived.clear()
-        self._derived[keys] = (columns, cells)
-        return cells
+        self._derived[key] = (sources, built)
+        return built
 
     def ledger(self, name: str) -> Int64Array:
         """Numbers booked by Reserve; zero for an unwritten ledger."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
-from fleet.snapshot.columns.bitset import FloatArray, Int64Array
+from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array
 
 REPORTED: Final = ""
 """In place of the name of a feed of loads: what members report as not available."""
@@ -33,7 +34,7 @@ class PlacedBinding(NamedTuple):
     state: str = ""
 
 
-class ResidentGroup(NamedTuple):
+class ResidentGroup(msgspec.Struct, frozen=True, array_like=True, order=True, cache_hash=True):
     """What placements on clusters have in common, as far as others look at it."""
 
     namespace: str
@@ -46,6 +47,50 @@ class ResidentGroup(NamedTuple):
 Residents = Mapping[ResidentGroup, Mapping[str, frozenset[str]]]
 """The placements on each cluster, by group. Values never change."""
 NO_RESIDENTS: Final[Residents] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentIndex:
+    """Residents as columns: which placement of which group is on which row. Those on unknown clusters are left out."""
+
+    groups: tuple[ResidentGroup, ...]
+    group_of: Int64Array
+    rows: Int64Array
+    placements: tuple[str, ...]
+
+    def count(self, selects: Callable[[ResidentGroup], bool], *, size: int, beside: str) -> Int64Array:
+        """How many placements of such groups are on each row, beside one placement."""
+        counts: Int64Array = np.bincount(self.rows[self._select(selects, beside)], minlength=size).astype(np.int64)
+        return counts
+
+    def list_placements(self, selects: Callable[[ResidentGroup], bool], *, among: BoolArray, beside: str) -> list[str]:
+        """Those of such groups that are on some of these rows, beside one placement."""
+        chosen = self._select(selects, beside)
+        chosen[chosen] = among[self.rows[chosen]]
+        return [self.placements[position] for position in np.flatnonzero(chosen).tolist()]
+
+    def _select(self, selects: Callable[[ResidentGroup], bool], beside: str) -> BoolArray:
+        selected = np.fromiter(map(selects, self.groups), dtype=np.bool_, count=len(self.groups))
+        chosen = selected[self.group_of] if self.groups else np.zeros(0, dtype=np.bool_)
+        position = -1
+        for _ in range(self.placements.count(beside)):
+            position = self.placements.index(beside, position + 1)
+            chosen[position] = False
+        return chosen
+
+
+def index_residents(residents: Residents, row_of: Callable[[str], int | None]) -> ResidentIndex:
+    entries = [
+        (position, row, name)
+        for position, on in enumerate(residents.values())
+        for row, there in zip(map(row_of, on), on.values(), strict=True)
+        if row is not None
+        for name in there
+    ]
+    group_of, rows, placements = zip(*entries, strict=True) if entries else ((), (), ())
+    columns = np.array((group_of, rows), dtype=np.int64)
+    columns.flags.writeable = False
+    return ResidentIndex(tuple(residents), columns[0], columns[1], placements)
 
 
 @dataclass(frozen=True, slots=True)

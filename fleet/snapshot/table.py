@@ -32,7 +32,7 @@ class Table:
         self._names = NameIndex(list(by_name))
         self._clusters: Blocks[MemberCluster | None] = Blocks(by_name.values())
         self._columns: dict[ColumnKey, Column] = {}
-        self._derived: dict[Any, tuple[tuple[Column, ...], Any]] = {}
+        self._derived: dict[Any, tuple[tuple[object, ...], Any]] = {}
         self._placed: Blocks[tuple[PlacedBinding, ...]] = Blocks(() for _ in by_name)
         self._residents = NO_RESIDENTS
         self._nominations: tuple[Nomination, ...] = ()

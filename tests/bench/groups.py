@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from tests.bench.adapter import adapter
+from tests.bench.affinity import affinity
 from tests.bench.api import api
 from tests.bench.building import building
 from tests.bench.controller.group import creating_on_embedded, creating_on_real, joining, on_embedded, on_real
@@ -102,6 +103,14 @@ GROUPS: Final = (
         "beside the default profile alone. Speed kept is the share of the decisions per second. The ledger holds a "
         "binding for each booking, on 10,000 clusters.",
         room,
+        quick=True,
+    ),
+    Group(
+        "affinity",
+        "Other placements",
+        "A placement with terms about others, decided by the default profile with PlacementAffinity, on 5,000 clusters "
+        "with as many placements, after each of which another one came. Placements of one kind have equal labels.",
+        affinity,
         quick=True,
     ),
     Group(

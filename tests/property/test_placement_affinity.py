@@ -10,7 +10,7 @@ import pytest
 
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import HookContext
-from fleet.framework.policy.placement_terms import build_group, format_terms, select_concerning
+from fleet.framework.policy.placement_terms import build_concern, build_group, format_terms
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, code_of
@@ -214,7 +214,8 @@ def test_X_16_what_is_recorded_of_the_others_decides_the_same() -> None:
     for seed in range(200):
         fleet = Fleet(seed)
         own = fleet.own
-        read = select_concerning(own.resident_group, format_terms(own.affinity), fleet.frame.residents)
+        is_concerned = build_concern(own.resident_group, own.affinity)
+        read = {group: on for group, on in fleet.frame.residents.items() if is_concerned(group)}
         again = Table(a_cluster(name).labelled(**labels).build() for name, labels in fleet.labels.items())
         restore_sidedata(again, encode_sidedata(fleet.frame, feeds=False, ledgers=False, residents=read))
         before, after = Asked(fleet), Asked(fleet, again.freeze())

@@ -6,7 +6,7 @@ As text they are JSON, `{"required": [{"placements": {"matchLabels": {"app": "db
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ import msgspec
 from fleet.model.labels import is_qualified_name
 from fleet.model.selectors import find_selector_problems, matches
 from fleet.model.views import LabelSelector, PlacementTerm, PlacementTerms, WeightedPlacementTerm
-from fleet.snapshot.sidedata import ResidentGroup, Residents
+from fleet.snapshot.sidedata import ResidentGroup
 
 MOST_TERMS: Final = 8
 HEAVIEST: Final = 100
@@ -127,28 +127,40 @@ def build_group(namespace: str, labels: Mapping[str, str] | None, terms: str) ->
     return ResidentGroup(namespace, tuple(sorted((labels or {}).items())), format_required(terms))
 
 
-@lru_cache(_KEPT)
-def _is_selected(text: str, group: ResidentGroup) -> bool:
-    labels = dict(group.labels)
-    terms = parse_terms(text)
-    return any(selects(term, labels) for term in (*terms.required, *terms.preferred))
+def build_selection(term: PlacementTerm) -> Callable[[ResidentGroup], bool]:
+    """Whether the term selects placements of a group. What was asked before is not evaluated again."""
+    text = msgspec.json.encode(term.placements, order="sorted")
+    return lambda group: _is_selected(text, group)
 
 
 @lru_cache(_KEPT)
+def _is_selected(selector: bytes, group: ResidentGroup) -> bool:
+    return matches(_parse_selector(selector), dict(group.labels))
+
+
+@lru_cache(4096)
+def _parse_selector(selector: bytes) -> LabelSelector:
+    return msgspec.json.decode(selector, type=LabelSelector | None) or _EVERYTHING
+
+
 def list_repelling(group: ResidentGroup, labels: tuple[tuple[str, str], ...]) -> tuple[PlacementTerm, ...]:
     """The terms by which placements of the group keep away one with these labels."""
-    if not group.affinity:
-        return ()
+    return _list_repelling(group, labels) if group.affinity else ()
+
+
+@lru_cache(_KEPT)
+def _list_repelling(group: ResidentGroup, labels: tuple[tuple[str, str], ...]) -> tuple[PlacementTerm, ...]:
     own = dict(labels)
     return tuple(term for term in parse_terms(group.affinity).required if term.anti and selects(term, own))
 
 
-def is_concerned(own: ResidentGroup, terms: str, group: ResidentGroup) -> bool:
-    """Whether placements of the group matter to one of `own`, which has these terms, for its own or for theirs."""
-    if group.namespace != own.namespace:
-        return False
-    return (bool(terms) and _is_selected(terms, group)) or bool(list_repelling(group, own.labels))
+def build_concern(own: ResidentGroup, terms: PlacementTerms) -> Callable[[ResidentGroup], bool]:
+    """Whether placements of a group matter to one of `own`, which has these terms, for its own or for theirs."""
+    selections = [build_selection(term) for term in (*terms.required, *terms.preferred)]
 
+    def is_concerned(group: ResidentGroup) -> bool:
+        if group.namespace != own.namespace:
+            return False
+        return any(selected(group) for selected in selections) or bool(list_repelling(group, own.labels))
 
-def select_concerning(own: ResidentGroup, terms: str, residents: Residents) -> Residents:
-    return {group: on for group, on in residents.items() if is_concerned(own, terms, group)}
+    return is_concerned

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from fleet.framework.policy.placement_terms import RESIDENTS, format_terms, is_concerned
+from fleet.framework.policy.placement_terms import RESIDENTS, build_concern
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest
 from fleet.framework.types import PluginTraits
@@ -38,7 +38,7 @@ class ResidentHints:
             request = self._compile(key)
             if request is None:
                 self._rejected.discard(key)
-            elif key != placement and is_concerned(request.resident_group, format_terms(request.affinity), group):
+            elif key != placement and build_concern(request.resident_group, request.affinity)(group):
                 yield key
 
 
