@@ -8,6 +8,7 @@ import numpy as np
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
+from fleet.framework.needs import read_amounts
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import round_half_away_array
 from fleet.framework.state import CycleState
@@ -22,7 +23,8 @@ class BalancedAllocationArgs(msgspec.Struct, frozen=True, rename="camel", forbid
 
 
 class BalancedAllocation(PluginTraits):
-    READS = ("usage", "room")
+    READS = ("usage", "properties", "room")
+    READS_REQUESTS = True
     ROW_LOCAL = True
 
     def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
@@ -36,16 +38,17 @@ class BalancedAllocation(PluginTraits):
         self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, feasible: Rows, verdicts: object
     ) -> Status | None:
         del ctx, state, frame, feasible, verdicts
-        return None if req.requests else Status.new(Code.SKIP)
+        return None if any(req.needs) else Status.new(Code.SKIP)
 
     def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
         """By the spread of the used shares once the placement is there. A resource that a cluster does not report is
         left out; without any, and where one would be overcommitted, the score is 0."""
         del ctx, state
+        amounts = read_amounts(req, frame)
         used = np.full((len(self._args.resources), len(rows)), np.nan)
         for position, resource in enumerate(self._args.resources):
             room = frame.capacity(resource)
-            taken = room.alloc - room.free(priority=req.priority) + req.requests.get(resource, 0)
+            taken = room.alloc - room.free(priority=req.priority) + amounts.get(resource, 0)
             has = room.alloc[rows]
             np.divide(taken[rows], has, out=used[position], where=has > 0)
         known = ~np.isnan(used)

@@ -35,6 +35,7 @@ class LoadVariationRiskBalancing(PluginTraits):
     """From 100 without load and deviation to 0, by the worse of cpu and memory; 0 where neither is known."""
 
     READS = ("feeds", "usage")
+    READS_REQUESTS = True
     ROW_LOCAL = True
     FEEDS_OPTIONAL = True
 

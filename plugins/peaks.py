@@ -47,6 +47,7 @@ class Peaks(PluginTraits):
     """From 100 for the feasible cluster with the least additional power to 0 for the one with the most, and where the
     load is not known."""
 
+    READS_REQUESTS = True
     READS = ("feeds", "usage")
     FEEDS_OPTIONAL = True
 

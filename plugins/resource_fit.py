@@ -25,6 +25,7 @@ from fleet.framework.explaining import (
     Suggestion,
 )
 from fleet.framework.handle import Handle
+from fleet.framework.needs import read_amounts, read_row
 from fleet.framework.operations import Target
 from fleet.framework.policy.resource_requests import format_amount
 from fleet.framework.request import PlacementRequest
@@ -65,6 +66,8 @@ def _describe_lack(details: Details) -> str:
 def _describe_use(details: Details, now: int) -> Iterator[str]:
     del now
     yield f"used {details['used']}, booked {details['booked']}"
+    if "requestedBy" in details:
+        yield "requested by the selected workloads"
     if details["alsoShort"]:
         yield f"also too little {', '.join(details['alsoShort'])}"
 
@@ -73,6 +76,7 @@ class ResourceFit(PluginTraits):
     READS = ("usage", "properties", "room", "obsolete")
     READS_POLICY_ONLY = True
     ROW_LOCAL = True
+    READS_REQUESTS = True
     RESERVE_REJECTS = False
     REASONS = ReasonTable(
         Reason(
@@ -115,12 +119,12 @@ class ResourceFit(PluginTraits):
         self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame
     ) -> tuple[Mask | None, Status | None]:
         del ctx, state, frame
-        return None, None if req.requests else Status.new(Code.SKIP)
+        return None, None if any(req.needs) else Status.new(Code.SKIP)
 
     def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del state, alive
         reason = np.zeros(frame.size, dtype=np.uint16)
-        for resource, amount in req.requests.items():
+        for resource, amount in read_amounts(req, frame).items():
             room = frame.capacity(resource)
             is_short = room.known & (room.free(priority=req.priority) < amount)
             never = is_short & (amount > room.alloc)
@@ -140,11 +144,12 @@ class ResourceFit(PluginTraits):
         self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, feasible: Rows, verdicts: object
     ) -> Status | None:
         del ctx, state, frame, feasible, verdicts
-        return None if req.requests else Status.new(Code.SKIP)
+        return None if any(req.needs) else Status.new(Code.SKIP)
 
     def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
         del ctx, state
-        shares = [_share_left(req, frame, resource, rows) for resource in self._args.resources]
+        amounts = read_amounts(req, frame)
+        shares = [_share_left(req, frame, resource, rows, amounts) for resource in self._args.resources]
         if not shares:
             return np.zeros(len(rows), dtype=np.int64)
         if self._args.strategy == "MostAllocated":
@@ -157,24 +162,33 @@ class ResourceFit(PluginTraits):
     ) -> Status | None:
         """On the event loop, so that the next decision sees it."""
         del ctx, state
-        if self._handle is not None and placement.requests:
-            self._handle.reserve_room(target.cluster, placement.key, placement.requests)
+        if self._handle is not None and any(placement.needs):
+            self._handle.reserve_room(target.cluster, placement.key, self._read_needed(placement, target.cluster))
         return None
 
     async def unreserve(self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target) -> None:
         del ctx, state
-        if self._handle is not None and placement.requests:
+        if self._handle is not None and any(placement.needs):
             self._handle.release_room(target.cluster, placement.key)
+
+    def _read_needed(self, placement: PlacementRequest, cluster: str) -> Mapping[str, int]:
+        if self._handle is None or not placement.node_requests:
+            return placement.requests
+        frame = self._handle.cache_view()
+        return read_row(placement, frame, frame.row_of(cluster))
 
     # --- explaining ---------------------------------------------------------------------------------------------
 
     def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
         """The numbers of the resource that decided, as quantities, and the other resources that are short."""
-        resources = [name for name in req.requests if _is_reason(req, frame, row, name, reason)]
+        amounts = read_row(req, frame, row)
+        resources = [name for name in amounts if _is_reason(req, frame, row, name, reason)]
         if not resources:
             return {}
-        resource, amount = resources[0], req.requests[resources[0]]
+        resource, amount = resources[0], amounts[resources[0]]
         details: dict[str, object] = {"resource": resource, "requested": format_amount(resource, amount)}
+        if req.requested_by == "workloads":
+            details["requestedBy"] = req.requested_by
         if reason == _UNKNOWN:
             return details
         room = frame.capacity(resource)
@@ -192,7 +206,7 @@ class ResourceFit(PluginTraits):
         details |= {
             "used": format_amount(resource, used),
             "booked": format_amount(resource, int(room.assumed[row])),
-            "alsoShort": [name for name in req.requests if name != resource and _find_short(req, frame, row, name) > 0],
+            "alsoShort": [name for name in amounts if name != resource and _list_short(req, frame, row)[name] > 0],
         }
         return details
 
@@ -216,7 +230,7 @@ class ResourceFit(PluginTraits):
         yield from rejected.suggest_per_cluster(lambda row: list(_list_additions(req, frame, row)), rows)
 
     def list_newcomers(self, req: PlacementRequest, frame: Frame, in_use: int) -> Iterator[ClusterTraits]:
-        capacity = {resource: format_amount(resource, amount) for resource, amount in req.requests.items()}
+        capacity = {resource: format_amount(resource, amount) for resource, amount in req.needs.on(1).items()}
         yield ClusterTraits({}, {}, capacity)
 
 
@@ -227,26 +241,33 @@ def _read_growth(frame: Frame, resource: str) -> FloatArray:
     return values
 
 
-def _share_left(req: PlacementRequest, frame: Frame, resource: str, rows: Rows) -> FloatArray:
+def _share_left(
+    req: PlacementRequest, frame: Frame, resource: str, rows: Rows, amounts: Mapping[str, Int64Array]
+) -> FloatArray:
     """Of the room of each cluster, what is free once the placement is there; NaN for what is not reported."""
     room = frame.capacity(resource)
-    left = room.free(priority=req.priority)[rows] - req.requests.get(resource, 0)
+    left = room.free(priority=req.priority)[rows]
+    if resource in amounts:
+        left = left - amounts[resource][rows]
     has = room.alloc[rows]
     share: FloatArray = np.divide(left, has, out=np.full(len(rows), np.nan), where=has > 0)
     return share
 
 
-def _find_short(req: PlacementRequest, frame: Frame, row: int, resource: str) -> int:
-    """How much is missing; 0 or less if nothing is."""
-    room = frame.capacity(resource)
-    return req.requests[resource] - int(room.free(priority=req.priority)[row]) if room.known[row] else 0
+def _list_short(req: PlacementRequest, frame: Frame, row: int) -> dict[str, int]:
+    """How much is missing, by resource; 0 or less if nothing is."""
+    return {
+        resource: amount - int(room.free(priority=req.priority)[row]) if room.known[row] else 0
+        for resource, amount in read_row(req, frame, row).items()
+        for room in (frame.capacity(resource),)
+    }
 
 
 def _is_reason(req: PlacementRequest, frame: Frame, row: int, resource: str, reason: int) -> bool:
-    room, amount = frame.capacity(resource), req.requests[resource]
+    room, amount = frame.capacity(resource), read_row(req, frame, row)[resource]
     if reason == _UNKNOWN:
         return not room.known[row]
-    if _find_short(req, frame, row, resource) <= 0:
+    if _list_short(req, frame, row)[resource] <= 0:
         return False
     if reason == _NEVER:
         growth = _read_growth(frame, resource)[row]
@@ -256,21 +277,21 @@ def _is_reason(req: PlacementRequest, frame: Frame, row: int, resource: str, rea
 
 def _weigh_lack(req: PlacementRequest, frame: Frame, row: int) -> float:
     """The greatest share of a request that is missing."""
-    shares = (_find_short(req, frame, row, name) / amount for name, amount in req.requests.items() if amount)
+    short = _list_short(req, frame, row)
+    shares = (short[name] / amount for name, amount in read_row(req, frame, row).items() if amount)
     return max(shares, default=0.0)
 
 
 def _list_fitting(req: PlacementRequest, frame: Frame, row: int) -> Iterator[tuple[str, int]]:
     """The short resources, with what would fit."""
-    for resource, amount in req.requests.items():
-        short = _find_short(req, frame, row, resource)
+    amounts = read_row(req, frame, row)
+    for resource, short in _list_short(req, frame, row).items():
         if short > 0:
-            yield resource, max(amount - short, 0)
+            yield resource, max(amounts[resource] - short, 0)
 
 
 def _list_additions(req: PlacementRequest, frame: Frame, row: int) -> Iterator[Edit]:
-    for resource in req.requests:
-        short = _find_short(req, frame, row, resource)
+    for resource, short in _list_short(req, frame, row).items():
         if short > 0:
             value = format_amount(resource, short)
             yield {"op": "addCapacity", "cluster": frame.name(row), "resource": resource, "value": value}

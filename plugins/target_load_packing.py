@@ -39,6 +39,7 @@ class TargetLoadPacking(PluginTraits):
     """From the target at no load up to 100 at the target; above it from the target down to 0."""
 
     READS = ("feeds", "usage")
+    READS_REQUESTS = True
     ROW_LOCAL = True
     FEEDS_OPTIONAL = True
 

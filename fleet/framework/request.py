@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -25,9 +25,13 @@ from fleet.framework.policy.placement_terms import (
     parse_terms,
 )
 from fleet.framework.policy.resource_requests import (
+    NOTHING,
+    Needs,
     find_request_problems,
+    format_needs,
     format_requests,
     join_requests,
+    parse_needs,
     parse_requests,
     split_requests,
 )
@@ -56,6 +60,8 @@ from fleet.model.keys import (
     PLACEMENT_LABELS,
     REQUESTS,
     SCHEDULER_NAME,
+    WORKLOAD_REMARKS,
+    WORKLOAD_REQUESTS,
 )
 from fleet.model.labels import is_label
 from fleet.model.quantity import quantity_or_none
@@ -91,6 +97,9 @@ COUNT_FIELD = "spec.policy.numberOfClusters"
 SELECTORS_FIELD = "spec.resourceSelectors"
 ANNOTATIONS_READ: Final = (OPTIONS, GATES, REQUESTS, LOCALITY, AFFINITY, MIN_TARGETS)
 """Of placements, beside the scheduler name."""
+
+
+Requester = Literal["placement", "workloads"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +158,10 @@ class PlacementRequest:
     """PickN: without that many clusters no further one is taken."""
     requests: Mapping[str, int] = field(default_factory=dict)
     """What the copy on one cluster needs, by resource, in whole units."""
+    node_requests: Mapping[str, int] = field(default_factory=lambda: NOTHING)
+    """What it needs beside that on each node of the cluster."""
+    requested_by: Requester | None = None
+    """Who says so; None if nothing is requested."""
     locality: Mapping[str, int] = field(default_factory=dict)
     """The data sets that the copy on one cluster reads, with their bytes."""
     affinity: PlacementTerms = NO_TERMS
@@ -183,6 +196,10 @@ class PlacementRequest:
         return build_group(self.namespace, self.labels, format_terms(self.affinity))
 
     @property
+    def needs(self) -> Needs:
+        return Needs(self.requests, self.node_requests)
+
+    @property
     def signature(self) -> str:
         """Equal for requests on which every plugin must agree."""
         wishes = (
@@ -197,6 +214,7 @@ class PlacementRequest:
             self.priority,
             self.min_targets,
             sorted(self.requests.items()),
+            *([sorted(self.node_requests.items())] if self.node_requests else []),
             sorted(self.locality.items()),
             self.affinity,
             sorted(self.labels.items()),
@@ -244,8 +262,10 @@ def annotation_field(key: str) -> str:
 
 def write_annotations(request: PlacementRequest) -> dict[str, str]:
     """What a placement says beside its policy and its gates, as `compile_request` reads it."""
+    is_computed = request.requested_by == "workloads"
     texts = {
-        REQUESTS: format_requests(request.requests),
+        REQUESTS: "" if is_computed else format_requests(request.requests),
+        WORKLOAD_REQUESTS: format_needs(request.needs) if is_computed else "",
         LOCALITY: join_requests(request.locality),
         AFFINITY: format_terms(request.affinity),
         PLACEMENT_LABELS: format_labels(request.labels),
@@ -279,6 +299,7 @@ def compile_request(
     if kind not in (PICK_ALL, PICK_N, PICK_FIXED):
         message = f"{kind!r} is no placement type; use PickAll, PickN or PickFixed"
         problems.append(PolicyProblem("spec.policy.placementType", kind, message))
+    requested_by, needs = _read_needs(own, annotations)
     least = _read_min_targets(own.get(MIN_TARGETS, ""), wanted, problems) if kind == PICK_N else None
     selects = kind in (PICK_ALL, PICK_N)
     affinity = policy.affinity.cluster_affinity if policy.affinity else None
@@ -301,14 +322,32 @@ def compile_request(
         tolerations=policy.tolerations if selects else (),
         problems=tuple(problems),
         min_targets=least,
-        requests=dict(parse_requests(own.get(REQUESTS, ""))),
+        requests=dict(needs.fixed),
+        node_requests=needs.per_node,
+        requested_by=requested_by,
         locality=parse_locality(own.get(LOCALITY, "")),
         affinity=parse_terms(own.get(AFFINITY, "")),
         labels=parse_labels(own.get(PLACEMENT_LABELS, "")),
-        unused=tuple(_find_unused(policy, kind, own)),
+        unused=(*_find_unused(policy, kind, own), *_read_workload_remarks(annotations, requested_by)),
         scheduler_name=named,
         policy=snapshot.spec.policy,
     )
+
+
+def _read_needs(own: Mapping[str, str], of_snapshot: Mapping[str, str]) -> tuple[Requester | None, Needs]:
+    """What the placement says wins over what its workloads need."""
+    said = own.get(REQUESTS)
+    if said is not None:
+        needs = Needs(parse_requests(said))
+        return "placement" if any(needs) else None, needs
+    needs = parse_needs(own.get(WORKLOAD_REQUESTS, of_snapshot.get(WORKLOAD_REQUESTS, "")))
+    return "workloads" if any(needs) else None, needs
+
+
+def _read_workload_remarks(annotations: Mapping[str, str], requested_by: Requester | None) -> Iterator[UnusedPart]:
+    """Where the placement says what it needs, workloads are not asked."""
+    for remark in annotations.get(WORKLOAD_REMARKS, "").splitlines() if requested_by != "placement" else ():
+        yield UnusedPart(SELECTORS_FIELD, remark)
 
 
 def _read_min_targets(text: str, wanted: int | None, problems: list[PolicyProblem]) -> int | None:

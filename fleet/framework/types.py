@@ -148,6 +148,9 @@ class PluginTraits:
     READS_POLICY_ONLY: ClassVar[bool] = False
     """Of the request, its PreFilter and Filter read the policy, the namespace, the requests, the terms about other
     placements and the labels only: placements where these are equal get equal answers."""
+    READS_REQUESTS: ClassVar[bool] = False
+    """It reads what the placement requests. Where a profile has such a plugin, requests are computed from the selected
+    workloads of placements that say nothing."""
     ONLY_EXPIRES: ClassVar[bool] = False
     """As time passes it may reject a cluster that it accepted, and never accepts one that it rejected."""
     APPLIES_TO_FIXED: ClassVar[bool] = False

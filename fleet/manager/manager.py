@@ -25,7 +25,8 @@ from fleet.kube.cache.reflector import UnreadableObject, WatchProblem
 from fleet.kube.events import EventRecorder
 from fleet.kube.informer import InformerConfig
 from fleet.kube.leader_election import FencedApi, LeaderElector, Leadership, LeaseDurations, unique_identity
-from fleet.kube.resource import Resource
+from fleet.kube.resource import Resource, key_of
+from fleet.model.views import Metadata
 from fleet.placement.metrics import PlacementMetrics
 from fleet.placement.setup import build_placement_controller
 from fleet.scheduler.attempt_record import NoRecorder, Recorder
@@ -137,10 +138,25 @@ class Manager:
                 settings,
                 events=self._placement_events,
                 metrics=PlacementMetrics(self.registry),
+                reads_requests=self._reads_requests,
             )
             if PLACEMENT in controllers
             else None
         )
+
+    def reload(self, settings: Settings) -> None:
+        """Exchange the profiles that differ. Raises ConfigurationError, and has changed nothing then."""
+        if self.scheduler is None:
+            return
+        before = self.scheduler.frameworks.list_request_readers()
+        self.scheduler.reload(settings)
+        if self.placements is not None and self.scheduler.frameworks.list_request_readers() != before:
+            for kinds in self.caches.kinds:
+                for placement in kinds.placements.store.values():
+                    self.placements.enqueue(key_of(placement.view.metadata))
+
+    def _reads_requests(self, placement: Metadata) -> bool:
+        return self.scheduler is not None and self.scheduler.reads_requests(placement)
 
     async def run(self) -> None:
         """Until `stop` is called, or the lease is lost (LeadershipLost)."""

@@ -108,14 +108,13 @@ async def _serve(options: ControllerOptions) -> int:
 def _start_reload(
     options: ControllerOptions, hub: Api, manager: Manager, health: HealthChecks, *, clock: Clock
 ) -> asyncio.Task[None] | None:
-    scheduler = manager.scheduler
-    if options.config is None or options.load is None or options.effective is None or scheduler is None:
+    if options.config is None or options.load is None or options.effective is None or manager.scheduler is None:
         return None
     reload = ConfigReload(
         options.config,
         options.effective,
         load=options.load,
-        apply=lambda effective: scheduler.reload(effective.settings),
+        apply=lambda effective: manager.reload(effective.settings),
         registry=manager.registry,
         clock=clock,
         read_secrets=partial(read_secrets, hub),

@@ -36,6 +36,11 @@ GATES: Final = "scheduling.fleet.dev/gates"
 """On a placement: the gates that hold it, separated by commas."""
 REQUESTS: Final = "scheduling.fleet.dev/requests"
 """On a placement: what its copy on one cluster needs, as in `cpu=2,memory=4Gi`."""
+WORKLOAD_REQUESTS: Final = "scheduling.fleet.dev/workload-requests"
+"""On a policy snapshot: what one cluster's copy of the selected workloads needs, as in `cpu=2;node:cpu=100m`. What
+follows `node:` is needed on each node."""
+WORKLOAD_REMARKS: Final = "scheduling.fleet.dev/workload-remarks"
+"""On a policy snapshot: what of the workloads does not count, a line each."""
 LOCALITY: Final = "scheduling.fleet.dev/locality"
 """On a placement: the data sets that it reads, with their sizes, as in `models=40Gi,base=2Gi`."""
 AFFINITY: Final = "scheduling.fleet.dev/affinity"
@@ -60,6 +65,7 @@ WORK_CLEANUP: Final = PREFIX + "work-cleanup"
 MEMBER_CLUSTER_FINALIZER: Final = PREFIX + "membercluster-finalizer"
 
 # properties
+NODE_COUNT: Final = PREFIX + "node-count"
 RESOURCE_PROPERTY_PREFIX: Final = "resources.kubernetes-fleet.io/"
 
 # agents and conditions

@@ -16,7 +16,18 @@ from fleet.kube.resource import key_of
 from fleet.kube.scopes import owner_key
 from fleet.kube.workqueue import WorkQueue
 from fleet.model.decoding import decode
-from fleet.model.views import Binding, BindingStatus, Condition, Metadata, Observed, Placement, PolicySnapshot, View
+from fleet.model.keys import SCHEDULER_NAME
+from fleet.model.views import (
+    Binding,
+    BindingStatus,
+    Condition,
+    Metadata,
+    Observed,
+    Placement,
+    PlacementOptions,
+    PolicySnapshot,
+    View,
+)
 from fleet.placement.status.namespaced_status import StatusCopy
 
 COLLECTING: Final = 0.2
@@ -44,6 +55,7 @@ class PlacementEventHandlers:
             kinds.placements.store.subscribe(self._on_placement)
             kinds.policy_snapshots.store.subscribe(self._on_policy_snapshot)
             kinds.bindings.store.subscribe(self._on_binding)
+            kinds.options.store.subscribe(self._on_options)
         copies.subscribe(self._on_status_copy)
 
     def enqueue_soon(self, key: str) -> None:
@@ -68,13 +80,24 @@ class PlacementEventHandlers:
         if owner is not None and _read_reported_status(old) != _read_reported_status(new):
             self._queue.add_after(str(owner), COLLECTING)
 
+    def _on_options(self, old: Observed[PlacementOptions] | None, new: Observed[PlacementOptions] | None) -> None:
+        """Some profiles read more of a placement than others."""
+        current = new or old
+        if current is not None and _read_scheduler_name(old) != _read_scheduler_name(new):
+            self._queue.add(key_of(current.view.metadata))
+
     def _on_status_copy(self, old: StatusCopy | None, new: StatusCopy | None) -> None:
         if new is None and old is not None:
             self._queue.add(old.view.metadata.name)
 
 
 def _spec_version(metadata: Metadata) -> tuple[object, ...]:
-    return metadata.generation, metadata.deletion_timestamp, metadata.finalizers
+    scheduler_name = metadata.annotation(SCHEDULER_NAME)
+    return metadata.generation, metadata.deletion_timestamp, metadata.finalizers, scheduler_name
+
+
+def _read_scheduler_name(options: Observed[PlacementOptions] | None) -> str:
+    return "" if options is None else options.view.spec.scheduler_name
 
 
 def _read_reported_status(binding: Observed[Binding] | None) -> BindingStatus:

@@ -6,7 +6,7 @@ again. Errors are raised; retries and backoff are left to `controller`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol
@@ -18,12 +18,13 @@ from fleet.kube.resource import join_key, split_key
 from fleet.model.decoding import decode
 from fleet.model.labels import LONGEST_LABEL_VALUE
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import BindingReport, Observed, Placement, PlacementPolicy, PolicySnapshot
+from fleet.model.views import BindingReport, Metadata, Observed, Placement, PlacementPolicy, PolicySnapshot
 from fleet.placement.deletion import add_finalizer, delete_orphans, delete_snapshots
 from fleet.placement.reconcile_context import ReconcileContext
 from fleet.placement.selection.resolution import SelectionResult
-from fleet.placement.snapshots.policy_snapshots import PolicySnapshots, read_cluster_count
+from fleet.placement.snapshots.policy_snapshots import NO_WORKLOADS, PolicySnapshots, read_cluster_count
 from fleet.placement.snapshots.resource_snapshots import EnsureResult, ResourceSnapshots
+from fleet.placement.snapshots.workload_requests import describe_workloads
 from fleet.placement.status.cluster_statuses import ClusterProgress, PublishedDecision, build_progress
 from fleet.placement.status.conditions import UNKNOWN
 from fleet.placement.status.kubernetes_events import PlacementReporter
@@ -63,6 +64,8 @@ class ReconcilerDeps:
     namespaced: NamespacedStatuses
     runs: StagedRunLister
     reporter: PlacementReporter
+    reads_requests: Callable[[Metadata], bool] = lambda _: False
+    """Whether the profile of a placement reads what its workloads request."""
     retry_policy: RetryPolicy
     clock: Clock
 
@@ -144,7 +147,11 @@ class PlacementReconciler:
         self, context: ReconcileContext, selected: SelectionResult
     ) -> tuple[DesiredStatus, float | None]:
         snapshot = await self._policies.ensure(
-            context.kinds, context.placement, context.spec, reads_live=context.reads_live
+            context.kinds,
+            context.placement,
+            context.spec,
+            workloads=self._describe_workloads(context, selected),
+            reads_live=context.reads_live,
         )
         group = None if is_external(context.spec) else await self._ensure_group(context, selected)
         reported = None if group is None else self._build_reported_snapshot(context, group, selected)
@@ -164,6 +171,12 @@ class PlacementReconciler:
             unfilled=published.unfilled,
         )
         return desired if group is not None else await self._build_external_status(context, desired, clusters), wait
+
+    def _describe_workloads(self, context: ReconcileContext, selected: SelectionResult) -> Mapping[str, str]:
+        """Only for profiles that read it."""
+        if not self._deps.reads_requests(context.placement.view.metadata):
+            return NO_WORKLOADS
+        return describe_workloads(selected.objects)
 
     async def _ensure_group(self, context: ReconcileContext, selected: SelectionResult) -> EnsureResult:
         now = epoch_nanoseconds(self._deps.clock)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fleet.informers.cache import Caches
 from fleet.kube.informer import InformerConfig
 from fleet.kube.objects import RetryPolicy
+from fleet.model.views import Metadata
 from fleet.placement.controller import PlacementController
 from fleet.placement.metrics import (
     PlacementMetrics,
@@ -23,7 +26,13 @@ from fleet.settings import Settings
 
 
 def build_placement_controller(
-    caches: Caches, access: InformerConfig, settings: Settings, *, events: PlacementEventSink, metrics: PlacementMetrics
+    caches: Caches,
+    access: InformerConfig,
+    settings: Settings,
+    *,
+    events: PlacementEventSink,
+    metrics: PlacementMetrics,
+    reads_requests: Callable[[Metadata], bool] = lambda _: False,
 ) -> PlacementController:
     metrics.watch_bindings(lambda: count_bindings_by_state(caches))
     metrics.watch_heartbeats(lambda: compute_heartbeat_ages(caches, access.clock))
@@ -49,6 +58,7 @@ def build_placement_controller(
             namespaced=namespaced,
             runs=StagedRunLister(access.reads),
             reporter=reporter,
+            reads_requests=reads_requests,
             retry_policy=retry_policy,
             clock=access.clock,
         )

@@ -17,7 +17,7 @@ from fleet.framework.policy.resource_requests import find_request_problems, join
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import is_scheduler_name
 from fleet.informers.cache import Caches
-from fleet.model.keys import AFFINITY, LOCALITY, MIN_TARGETS, REQUESTS, SCHEDULER_NAME
+from fleet.model.keys import AFFINITY, LOCALITY, MIN_TARGETS, REQUESTS, SCHEDULER_NAME, WORKLOAD_REQUESTS
 from fleet.model.labels import is_label
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import ApprovalRule, Gate, Metadata, Observed, PlacementOptions, PlacementOptionsSpec
@@ -74,8 +74,16 @@ class Companions:
         return own or placement.annotation(SCHEDULER_NAME) or ""
 
     def requests_of(self, placement: Metadata) -> str | None:
-        """What one cluster's copy needs, by the companion, else by the annotation; None if neither says so."""
-        return self.find(PlacementKey.of(placement)).annotations.get(REQUESTS, placement.annotation(REQUESTS))
+        """What one cluster's copy needs, by the companion, else by the annotation, else by the selected workloads; None
+        if none of them says so."""
+        key = PlacementKey.of(placement)
+        said = self.find(key).annotations.get(REQUESTS, placement.annotation(REQUESTS))
+        return self._read_workload_requests(key) if said is None else said
+
+    def _read_workload_requests(self, key: PlacementKey) -> str | None:
+        kinds = self._caches.find_kinds(key)
+        latest = [] if kinds is None else kinds.latest_snapshots(key)
+        return latest[0].view.metadata.annotation(WORKLOAD_REQUESTS) if len(latest) == 1 else None
 
     def annotations_of(self, placement: Metadata) -> dict[str, str]:
         """Those that decisions read; what the companion says comes first."""

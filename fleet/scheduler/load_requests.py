@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.framework.policy.resource_requests import parse_requests
+from fleet.framework.policy.resource_requests import parse_needs
 from fleet.informers.cache import Caches
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.companions import Companions
@@ -13,4 +13,4 @@ def find_cpu_request(caches: Caches, companions: Companions, key: PlacementKey) 
     kinds = caches.find_kinds(key)
     placement = None if kinds is None else kinds.get_placement(key)
     text = None if placement is None else companions.requests_of(placement.view.metadata)
-    return parse_requests(text).get("cpu") if text else None
+    return parse_needs(text).fixed.get("cpu") if text else None

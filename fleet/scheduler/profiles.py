@@ -161,6 +161,10 @@ class Frameworks:
         """Feeds that plugins read as loads, and REPORTED."""
         return list_loads(framework.profile for framework in self)
 
+    def list_request_readers(self) -> set[str]:
+        """The profiles that read what placements request."""
+        return {framework.scheduler_name for framework in self if framework.profile.reads_requests}
+
     def list_eligibility_rules(self) -> tuple[Callable[[MemberCluster, int], bool], ...]:
         """By which clusters become eligible, of all profiles. To a profile without such a plugin all are."""
         rules: dict[Eligibility | None, None] = {}

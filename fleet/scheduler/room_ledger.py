@@ -15,11 +15,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleet.framework.policy.resource_requests import NOTHING, parse_requests
+from fleet.framework.policy.resource_requests import NOTHING, Needs, parse_needs
 from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.resource import key_of
 from fleet.kube.scopes import owner_key
+from fleet.model.keys import IS_LATEST_SNAPSHOT, NODE_COUNT, WORKLOAD_REQUESTS
 from fleet.model.placement_key import PlacementKey
+from fleet.model.quantity import quantity_or_none
 from fleet.model.timestamps import timestamp_or_none
 from fleet.model.views import (
     Binding,
@@ -29,6 +31,7 @@ from fleet.model.views import (
     Observed,
     Placement,
     PlacementOptions,
+    PolicySnapshot,
     View,
 )
 from fleet.scheduler.resident_ledger import ResidentLedger
@@ -124,7 +127,7 @@ class RoomLedger:
         self._residents = residents
         self.on_freed = on_freed
         self._rooms: dict[str, _ClusterRoom] = {}
-        self._needs: dict[PlacementKey, Mapping[str, int]] = {}
+        self._needs: dict[PlacementKey, Needs] = {}
         """Of the placements that request anything."""
         self._before_report: tuple[str, Mapping[str, int]] = ("", NOTHING)
         self._reserved: dict[PlacementKey, set[str]] = {}
@@ -135,6 +138,7 @@ class RoomLedger:
         for kinds in caches.kinds:
             kinds.placements.store.subscribe(self._on_placement)
             kinds.options.store.subscribe(partial(self._on_options, kinds))
+            kinds.policy_snapshots.store.subscribe(partial(self._on_policy_snapshot, kinds))
             kinds.bindings.store.subscribe(self._on_binding)
 
     # --- what attempts reserve ----------------------------------------------------------------------------------------
@@ -268,7 +272,7 @@ class RoomLedger:
             return
         applied, member = read_applied(binding.raw), self._caches.clusters.get(cluster)
         if member is None or not is_included(applied, read_report_time(member)):
-            room.put(name, _Unreported(key, applied, self._needs[key]))
+            room.put(name, _Unreported(key, applied, self._needs[key].on(count_nodes(member))))
 
     def _remove(self, binding: Binding) -> None:
         key, cluster = owner_key(binding.metadata), binding.spec.target_cluster
@@ -303,12 +307,21 @@ class RoomLedger:
         if placement is not None:
             self._read_needs(key, placement.view.metadata)
 
+    def _on_policy_snapshot(
+        self, kinds: PlacementKinds, old: Observed[PolicySnapshot] | None, new: Observed[PolicySnapshot] | None
+    ) -> None:
+        """It carries what the selected workloads need."""
+        key = None if new is None else owner_key(new.view.metadata)
+        placement = None if key is None else kinds.get_placement(key)
+        if key is not None and placement is not None and _read_workloads(old) != _read_workloads(new):
+            self._read_needs(key, placement.view.metadata)
+
     def _read_needs(self, key: PlacementKey, placement: Metadata) -> None:
         text = self._requests_of(placement)
-        needs = parse_requests(text) if text else NOTHING
-        if needs == self._needs.get(key, NOTHING):
+        needs = parse_needs(text) if text else Needs()
+        if needs == self._needs.get(key, Needs()):
             return
-        if needs:
+        if any(needs):
             self._needs[key] = needs
         else:
             del self._needs[key]
@@ -318,6 +331,18 @@ class RoomLedger:
             before = room.booked
             self._note_unreported(cluster, room, key_of(binding.view.metadata), key, binding)
             self._settle_freed(cluster, room, before, key)
+
+
+def count_nodes(cluster: MemberCluster | None) -> int:
+    """1 for a cluster that does not report its nodes."""
+    reported = {} if cluster is None else cluster.status.properties or {}
+    count = quantity_or_none(reported[NODE_COUNT].value) if NODE_COUNT in reported else None
+    return 1 if count is None else max(int(count), 0)
+
+
+def _read_workloads(snapshot: Observed[PolicySnapshot] | None) -> tuple[str | None, str | None] | None:
+    metadata = None if snapshot is None else snapshot.view.metadata
+    return None if metadata is None else (metadata.label(IS_LATEST_SNAPSHOT), metadata.annotation(WORKLOAD_REQUESTS))
 
 
 def _is_same_place(old: Binding, new: Binding) -> bool:

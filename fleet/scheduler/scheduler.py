@@ -379,6 +379,10 @@ class Scheduler:
         """Placements that are being scheduled, and bindings that are being released."""
         return {*map(str, self._handlers.in_flight()), *self._releases.in_flight()}
 
+    def reads_requests(self, placement: Metadata) -> bool:
+        """Whether the profile of the placement reads what its workloads request."""
+        return self._profile_of(placement).reads_requests and not self._is_foreign(placement)
+
     def _profile_of(self, placement: Metadata | None) -> CompiledProfile:
         """The profile that decides about the placement."""
         return self.frameworks.choose("" if placement is None else self.companions.scheduler_name_of(placement)).profile

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from fleet.cli.input.simulation_inputs import PlacementInputs, SimulationInputs
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.needs import read_row
 from fleet.framework.runtime.reserve_permit import newly_chosen
 from fleet.informers.cache import book_room
-from fleet.scheduler.room_ledger import is_included, read_report_time
+from fleet.scheduler.room_ledger import count_nodes, is_included, read_report_time
 from fleet.snapshot.capacity import assumed_ledger
 from fleet.snapshot.table import Table
 
@@ -26,22 +27,24 @@ def build_table(inputs: SimulationInputs) -> Table:
 
 
 def find_booked(inputs: SimulationInputs) -> Booked:
+    nodes = {cluster.metadata.name: count_nodes(cluster) for cluster in inputs.clusters}
     reported_at = {cluster.metadata.name: read_report_time(cluster) for cluster in inputs.clusters}
     booked: dict[str, Counter[str]] = {}
-    for placement in inputs.placements if any(each.request.requests for each in inputs.placements) else ():
+    for placement in inputs.placements if any(any(each.request.needs) for each in inputs.placements) else ():
         for binding, applied in zip(placement.bindings, placement.applied, strict=True):
             cluster = binding.spec.target_cluster
             if cluster in reported_at and not is_included(applied, reported_at[cluster]):
-                booked.setdefault(cluster, Counter()).update(placement.request.requests)
+                booked.setdefault(cluster, Counter()).update(placement.request.needs.on(nodes[cluster]))
     return booked
 
 
 def book_decision(table: Table, placement: PlacementInputs, decision: Decision) -> None:
     """For the decisions that follow. Where the placement has a binding, its room is taken or reported already."""
-    requests, frame = placement.request.requests, table.freeze()
+    request, frame = placement.request, table.freeze()
     known = {binding.spec.target_cluster for binding in placement.bindings}
-    for target in newly_chosen(decision) if requests else ():
+    for target in newly_chosen(decision) if any(request.needs) else ():
         if target.cluster not in known:
+            requests = read_row(request, frame, target.row)
             before = {name: int(frame.ledger(assumed_ledger(name))[target.row]) for name in requests}
             total = {name: before[name] + amount for name, amount in requests.items()}
             book_room(table, target.cluster, total, before)

@@ -23,6 +23,7 @@ from fleet.model.keys import (
     PREFIX,
     PREVIOUS_BINDING_STATE,
     REQUESTS,
+    WORKLOAD_REQUESTS,
 )
 from fleet.model.labels import is_label_value, is_subdomain
 from fleet.model.views import (
@@ -42,7 +43,15 @@ T = TypeVar("T")
 
 NOT_EXPORTED: Final = "not-exported"
 _ANNOTATIONS: Final = frozenset(
-    {NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION, PREVIOUS_BINDING_STATE, REQUESTS, LOCALITY, MIN_TARGETS}
+    {
+        NUMBER_OF_CLUSTERS,
+        PLACEMENT_GENERATION,
+        PREVIOUS_BINDING_STATE,
+        REQUESTS,
+        WORKLOAD_REQUESTS,
+        LOCALITY,
+        MIN_TARGETS,
+    }
 )
 _COUNTED: Final = re.compile(r"-\d+(-snapshot)?")
 _SELECTED: Final = {"group": "", "version": "v1", "kind": "Namespace", "name": NOT_EXPORTED}

@@ -133,10 +133,11 @@ class Scenario:
     def _set_request(self, edit: SetRequest, place: str) -> Scenario:
         for _, message in find_request_problems({edit.resource: "0" if edit.value is None else edit.value}):
             raise InputError(message, field=f"{place}.value", value=edit.value)
-        requests = {name: amount for name, amount in self.question.request.requests.items() if name != edit.resource}
+        requests, node_requests = (_leave_out(edit.resource, of) for of in self.question.request.needs)
         if edit.value is not None:
             requests |= read_requests({edit.resource: edit.value})
-        return replace(self, question=replace(self.question, request=replace(self.question.request, requests=requests)))
+        request = replace(self.question.request, requests=requests, node_requests=node_requests)
+        return replace(self, question=replace(self.question, request=request))
 
     def _relax_placement_affinity(self, edit: RelaxPlacementAffinity, place: str) -> Scenario:
         request = self.question.request
@@ -195,6 +196,10 @@ def remove_evicted(question: DecisionInput, edits: Sequence[Edit]) -> DecisionIn
         binding for binding in question.bindings if not any(_matches(binding, edit, question.request) for edit in own)
     ]
     return replace(question, bindings=kept) if own else question
+
+
+def _leave_out(resource: str, amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in amounts.items() if name != resource}
 
 
 def _matches(binding: Binding, edit: Evict, request: PlacementRequest) -> bool:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from fleet.model.labels import is_qualified_name
 from fleet.model.quantity import parse_quantity, quantity_or_none
@@ -20,6 +20,8 @@ MOST_RESOURCES: Final = 32
 NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 _LARGEST: Final = 2**60
 _BINARY: Final = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
+PER_NODE: Final = ";node:"
+"""In the text of what workloads need, in front of what they need on each node."""
 MEMORY_LIKE: Final = ("memory", "storage", "hugepages-")
 """How the names of resources begin, or end after a dash, that are counted in bytes."""
 
@@ -45,6 +47,32 @@ def parse_requests(text: str) -> Mapping[str, int]:
     """In whole units. Nothing for a text with problems: such a placement is refused."""
     quantities = split_requests(text)
     return NOTHING if any(find_request_problems(quantities)) else MappingProxyType(read_requests(quantities))
+
+
+class Needs(NamedTuple):
+    """What one cluster's copy of a placement requests, by resource, in whole units."""
+
+    fixed: Mapping[str, int] = NOTHING
+    per_node: Mapping[str, int] = NOTHING
+
+    def on(self, nodes: int) -> Mapping[str, int]:
+        """On a cluster with that many nodes."""
+        if not self.per_node:
+            return self.fixed
+        resources = dict.fromkeys((*self.fixed, *self.per_node))
+        return {name: self.fixed.get(name, 0) + nodes * self.per_node.get(name, 0) for name in resources}
+
+
+def parse_needs(text: str) -> Needs:
+    """Of requests as a placement has them, or as they are computed from its workloads."""
+    fixed, _, per_node = text.partition(PER_NODE)
+    return Needs(parse_requests(fixed), parse_requests(per_node))
+
+
+def format_needs(needs: Needs) -> str:
+    """What `parse_needs` reads."""
+    per_node = f"{PER_NODE}{format_requests(needs.per_node)}" if needs.per_node else ""
+    return format_requests(needs.fixed) + per_node
 
 
 def read_amount(resource: str, quantity: str | int | float) -> int:

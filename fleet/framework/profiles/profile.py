@@ -160,6 +160,11 @@ class CompiledProfile:
         return sources
 
     @property
+    def reads_requests(self) -> bool:
+        """Whether any plugin reads what a placement requests."""
+        return any(_trait(plugin, "READS_REQUESTS") for _, plugin in self._list_plugins())
+
+    @property
     def asks_extenders(self) -> bool:
         return any(isinstance(entry.plugin, Extender) for entry in (*self.filters, *self.scores))
 

@@ -11,10 +11,11 @@ to do. This is only correct on the newest state, so it is never concluded from t
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +32,8 @@ from fleet.model.keys import (
     PICK_N,
     PLACEMENT_GENERATION,
     POLICY_INDEX,
+    WORKLOAD_REMARKS,
+    WORKLOAD_REQUESTS,
 )
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Observed, Placement, PlacementSpec, PolicySnapshot
@@ -41,6 +44,8 @@ from fleet.placement.snapshots.hashing import are_policies_equal, is_policy_unch
 Json = dict[str, Any]
 
 _NAMES_TRIED: Final = 16
+_OF_WORKLOADS: Final = (WORKLOAD_REQUESTS, WORKLOAD_REMARKS)
+NO_WORKLOADS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class SeveralLatest(StaleInputs):
@@ -125,20 +130,28 @@ class PolicySnapshots:
         self._retry_policy = retry_policy
 
     async def ensure(
-        self, kinds: PlacementKinds, placement: Observed[Placement], spec: PlacementSpec, *, reads_live: bool = False
+        self,
+        kinds: PlacementKinds,
+        placement: Observed[Placement],
+        spec: PlacementSpec,
+        *,
+        workloads: Mapping[str, str] = NO_WORKLOADS,
+        reads_live: bool = False,
     ) -> Observed[PolicySnapshot]:
         """Creates or updates the latest snapshot so that it has the policy of the placement, and returns it.
 
-        `reads_live` after a failure, when the cache may lack one of our own writes."""
+        `workloads` are annotations that tell what the selected workloads need. `reads_live` after a failure, when the
+        cache may lack one of our own writes."""
         known = await self._list_snapshots(kinds, placement, reads_live=reads_live)
         current = _find_current(known)
         if current is not None and not current.is_latest and not reads_live:
             known = await self._list_snapshots(kinds, placement, reads_live=True)
             current = _find_current(known)
         policy = read_policy(spec)
+        annotations = {**_annotations(placement, policy), **workloads}
         if current is None or not current.has_policy(policy):
-            return await self._replace(kinds, placement, known, policy, limit=spec.revision_history_limit)
-        marked = await self._mark_latest(kinds, placement, current.observed, policy)
+            return await self._replace(kinds, placement, known, policy, annotations, limit=spec.revision_history_limit)
+        marked = await self._mark_latest(kinds, current.observed, annotations)
         await self._delete(kinds, _find_oldest(known, keep=spec.revision_history_limit, sparing=current))
         return marked
 
@@ -167,6 +180,7 @@ class PolicySnapshots:
         placement: Observed[Placement],
         known: Sequence[_Snapshot],
         policy: Json | None,
+        annotations: dict[str, str],
         *,
         limit: int,
     ) -> Observed[PolicySnapshot]:
@@ -176,24 +190,30 @@ class PolicySnapshots:
                 await self._unmark_latest(kinds, snapshot)
         await self._delete(kinds, _find_oldest(known, keep=max(limit - 1, 1)))
         index = max((snapshot.index for snapshot in known), default=-1) + 1
-        created = await self._create(kinds, placement, policy, index=index)
+        created = await self._create(kinds, placement, policy, annotations, index=index)
         if limit == 1:
             await self._delete(kinds, _find_oldest(known, keep=0)[-1:])
         return created
 
     async def _create(
-        self, kinds: PlacementKinds, placement: Observed[Placement], policy: Json | None, *, index: int
+        self,
+        kinds: PlacementKinds,
+        placement: Observed[Placement],
+        policy: Json | None,
+        annotations: dict[str, str],
+        *,
+        index: int,
     ) -> Observed[PolicySnapshot]:
         create = kinds.policy_snapshots.objects.create
         for candidate in range(index, index + _NAMES_TRIED):
-            document = _document(kinds, placement, policy, index=candidate)
+            document = _document(kinds, placement, policy, annotations, index=candidate)
             name = document["metadata"]["name"]
             try:
                 return await call_with_retries(partial(create, document), retry_policy=self._retry_policy)
             except AlreadyExists:
                 created = await self._find_created(kinds, placement, policy, name)
             if created is not None:
-                return await self._mark_latest(kinds, placement, created, policy)
+                return await self._mark_latest(kinds, created, annotations)
         raise StaleInputs(f"{_NAMES_TRIED} names for a policy snapshot of {key_of(placement.view.metadata)} are taken")
 
     async def _find_created(
@@ -216,12 +236,11 @@ class PolicySnapshots:
     async def _mark_latest(
         self,
         kinds: PlacementKinds,
-        placement: Observed[Placement],
         snapshot: Observed[PolicySnapshot],
-        policy: Json | None,
+        annotations: dict[str, str],
     ) -> Observed[PolicySnapshot]:
         labels = {IS_LATEST_SNAPSHOT: "true"}
-        marked = await self._revise(kinds, snapshot, labels=labels, annotations=_annotations(placement, policy))
+        marked = await self._revise(kinds, snapshot, labels=labels, annotations=annotations)
         if marked is None:
             raise StaleInputs(f"policy snapshot {snapshot.view.metadata.name} was deleted a moment ago")
         return marked
@@ -239,11 +258,10 @@ class PolicySnapshots:
     ) -> Observed[PolicySnapshot] | None:
         def change(document: Json) -> Json | None:
             metadata = document["metadata"]
-            wanted = {
-                **metadata,
-                "labels": {**(metadata.get("labels") or {}), **labels},
-                "annotations": {**(metadata.get("annotations") or {}), **(annotations or {})},
-            }
+            kept = dict(metadata.get("annotations") or {})
+            if annotations is not None:
+                kept = {key: text for key, text in kept.items() if key not in _OF_WORKLOADS} | annotations
+            wanted = {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}, "annotations": kept}
             is_same = all((metadata.get(field) or {}) == wanted[field] for field in ("labels", "annotations"))
             return None if is_same else {**document, "metadata": wanted}
 
@@ -276,7 +294,14 @@ def _find_oldest(known: Sequence[_Snapshot], *, keep: int, sparing: _Snapshot | 
 # --- the object -------------------------------------------------------------------------------------------------------
 
 
-def _document(kinds: PlacementKinds, placement: Observed[Placement], policy: Json | None, *, index: int) -> Json:
+def _document(
+    kinds: PlacementKinds,
+    placement: Observed[Placement],
+    policy: Json | None,
+    annotations: dict[str, str],
+    *,
+    index: int,
+) -> Json:
     metadata = placement.view.metadata
     spec: Json = {"policyHash": _encode_hash(policy_hash(policy))}
     if policy is not None:
@@ -286,7 +311,7 @@ def _document(kinds: PlacementKinds, placement: Observed[Placement], policy: Jso
             "name": f"{metadata.name}-{index}",
             **({"namespace": metadata.namespace} if metadata.namespace else {}),
             "labels": {PARENT_PLACEMENT: metadata.name, IS_LATEST_SNAPSHOT: "true", POLICY_INDEX: str(index)},
-            "annotations": _annotations(placement, policy),
+            "annotations": annotations,
             "ownerReferences": [build_owner_reference(kinds, placement)],
         },
         "spec": spec,

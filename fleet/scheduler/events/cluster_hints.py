@@ -116,7 +116,7 @@ class ClusterHints:
 
     def put(self, key: PlacementKey, snapshot: PolicySnapshot) -> None:
         """The latest snapshot of a placement, if there is exactly one."""
-        own = self._requests.read_own(self._read_metadata(key) or Metadata())
+        own = self._requests.read_own(snapshot, self._read_metadata(key) or Metadata())
         name = (snapshot.metadata.namespace, msgspec.json.encode(snapshot.spec.policy), own)
         group = self._group_of.get(key)
         if group is not None and group.name == name:

@@ -29,6 +29,7 @@ from fleet.model.keys import (
     SCHEDULER_BINDING_CLEANUP,
     SCHEDULER_CLEANUP,
     SCHEDULER_NAME,
+    WORKLOAD_REQUESTS,
 )
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import (
@@ -463,6 +464,8 @@ def classify_snapshot_event(old: PolicySnapshot | None, new: PolicySnapshot) -> 
         return "UpdateCount"
     if old.metadata.annotation(PLACEMENT_GENERATION) != new.metadata.annotation(PLACEMENT_GENERATION):
         return "UpdateGeneration"
+    if old.metadata.annotation(WORKLOAD_REQUESTS) != new.metadata.annotation(WORKLOAD_REQUESTS):
+        return "UpdateRequests"
     return None if _is_true(old.metadata.label(IS_LATEST_SNAPSHOT)) else "UpdateLatest"
 
 

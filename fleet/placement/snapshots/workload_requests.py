@@ -1,0 +1,222 @@
+"""Requests of the selected workloads on a cluster, as Kubernetes counts them for their pods.
+
+Deployments, StatefulSets, ReplicaSets, ReplicationControllers, Jobs, CronJobs (one run), DaemonSets (on each node) and
+Pods, also inside envelopes. A container without a request for a resource requests its limit. What cannot be read counts
+as nothing, and is remarked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+import msgspec
+
+from fleet.errors import DocumentError
+from fleet.framework.policy.resource_requests import MOST_RESOURCES, Needs, find_request_problems, format_needs
+from fleet.model.decoding import decode
+from fleet.model.keys import PLACEMENT_GROUP, WORKLOAD_REMARKS, WORKLOAD_REQUESTS
+from fleet.model.quantity import parse_quantity
+from fleet.model.views import Metadata, QuantityText, View
+from fleet.placement.selection.resolution import SelectedObject
+from fleet.placement.selection.resource_filter import ENVELOPES
+from fleet.snapshot.capacity import MILLI
+
+_MOST_REMARKS: Final = 5
+_LONGEST_REMARK: Final = 300
+_REPLICATED: Final = frozenset(
+    {("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "ReplicaSet"), ("", "ReplicationController")}
+)
+_JOB: Final = ("batch", "Job")
+_CRON_JOB: Final = ("batch", "CronJob")
+_DAEMON_SET: Final = ("apps", "DaemonSet")
+_POD: Final = ("", "Pod")
+_WORKLOADS: Final = _REPLICATED | {_JOB, _CRON_JOB, _DAEMON_SET, _POD}
+_RESTARTS_ALWAYS: Final = "Always"
+
+_Quantities = dict[str, QuantityText]
+_Amounts = Counter[str]
+"""Exact, by resource; of Fractions."""
+
+
+class _Resources(View, frozen=True):
+    requests: _Quantities | None = None
+    limits: _Quantities | None = None
+
+
+class _Container(View, frozen=True):
+    name: str = ""
+    resources: _Resources = _Resources()
+    restart_policy: str = ""
+
+
+class _PodSpec(View, frozen=True):
+    containers: tuple[_Container, ...] = ()
+    init_containers: tuple[_Container, ...] = ()
+    overhead: _Quantities | None = None
+    resources: _Resources = _Resources()
+
+
+class _Template(View, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
+class _JobSpec(View, frozen=True):
+    template: _Template = _Template()
+    parallelism: int = 1
+    completions: int | None = None
+
+
+class _JobTemplate(View, frozen=True):
+    spec: _JobSpec = _JobSpec()
+
+
+class _WorkloadSpec(View, frozen=True):
+    replicas: int = 1
+    template: _Template = _Template()
+
+
+class _Pod(View, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
+class _Workload(View, frozen=True):
+    spec: _WorkloadSpec = _WorkloadSpec()
+
+
+class _Job(View, frozen=True):
+    spec: _JobSpec = _JobSpec()
+
+
+class _CronJobSpec(View, frozen=True):
+    job_template: _JobTemplate = _JobTemplate()
+
+
+class _CronJob(View, frozen=True):
+    spec: _CronJobSpec = _CronJobSpec()
+
+
+class _Embedded(View, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    metadata: Metadata = Metadata()
+
+
+class _Envelope(View, frozen=True):
+    data: dict[str, msgspec.Raw] | None = None
+
+
+@dataclass(slots=True)
+class _Sum:
+    fixed: _Amounts = field(default_factory=Counter)
+    per_node: _Amounts = field(default_factory=Counter)
+    remarks: list[str] = field(default_factory=list)
+
+    def add(self, name: tuple[str, str], title: str, content: bytes) -> None:
+        remarks: list[str] = []
+        try:
+            pods, copies = _read_pods(name, content)
+            amounts = _sum_pod(pods, remarks)
+        except DocumentError as error:
+            self.remarks.append(f"{error}; it counts as nothing")
+            return
+        self.remarks += [f"{title}: {remark}; it counts as nothing" for remark in remarks]
+        total = self.per_node if name == _DAEMON_SET else self.fixed
+        for resource, amount in amounts.items():
+            total[resource] += amount * copies
+
+
+def describe_workloads(objects: Iterable[SelectedObject]) -> dict[str, str]:
+    """The annotations that tell it on a policy snapshot."""
+    total = _Sum()
+    for selected in objects:
+        _add_object(total, selected)
+    needs = Needs(_round_up(total.fixed, total.remarks), _round_up(total.per_node, total.remarks))
+    texts = {WORKLOAD_REQUESTS: format_needs(needs), WORKLOAD_REMARKS: "\n".join(_shorten(total.remarks))}
+    return {key: text for key, text in texts.items() if text}
+
+
+def _add_object(total: _Sum, selected: SelectedObject) -> None:
+    if (selected.group, selected.kind) in _WORKLOADS:
+        title = f"{selected.kind} {selected.namespace}/{selected.name}"
+        total.add((selected.group, selected.kind), title, selected.content)
+    elif selected.group == PLACEMENT_GROUP and selected.kind in ENVELOPES:
+        for entry, content in (decode(selected.content, _Envelope).view.data or {}).items():
+            embedded = decode(bytes(content), _Embedded).view
+            name = embedded.api_version.rpartition("/")[0], embedded.kind
+            if name in _WORKLOADS:
+                title = f"{selected.kind} {selected.name}, {entry}: {embedded.kind} {embedded.metadata.name}"
+                total.add(name, title, bytes(content))
+
+
+def _read_pods(name: tuple[str, str], content: bytes) -> tuple[_PodSpec, int]:
+    """A pod, and how many of it run at a time: on a cluster, or on a node."""
+    if name == _POD:
+        return decode(content, _Pod).view.spec, 1
+    if name in (_JOB, _CRON_JOB):
+        is_job = name == _JOB
+        job = decode(content, _Job).view.spec if is_job else decode(content, _CronJob).view.spec.job_template.spec
+        parallel = job.parallelism if job.completions is None else min(job.parallelism, job.completions)
+        return job.template.spec, max(parallel, 0)
+    workload = decode(content, _Workload).view.spec
+    return workload.template.spec, 1 if name == _DAEMON_SET else max(workload.replicas, 0)
+
+
+def _sum_pod(pod: _PodSpec, remarks: list[str]) -> _Amounts:
+    """Init containers run one after the other, before the containers; sidecars, from when it is their turn, to the
+    end. What is requested for the pod as a whole takes the place of all that."""
+    running: _Amounts = Counter()
+    peak: _Amounts = Counter()
+    for container in pod.init_containers:
+        own = _read_requests(f"init container {container.name}", container.resources, remarks)
+        if container.restart_policy == _RESTARTS_ALWAYS:
+            running.update(own)
+            own = Counter()
+        _raise(peak, running, own)
+    for container in pod.containers:
+        running.update(_read_requests(f"container {container.name}", container.resources, remarks))
+    _raise(peak, running, Counter())
+    for resource, amount in _read_requests("the pod", pod.resources, remarks).items():
+        peak[resource] = amount
+    peak.update(_read_quantities("overhead", pod.overhead or {}, remarks))
+    return peak
+
+
+def _raise(peak: _Amounts, running: _Amounts, own: _Amounts) -> None:
+    for resource in {*running, *own}:
+        peak[resource] = max(peak[resource], running[resource] + own[resource])
+
+
+def _read_requests(owner: str, resources: _Resources, remarks: list[str]) -> _Amounts:
+    return _read_quantities(owner, (resources.limits or {}) | (resources.requests or {}), remarks)
+
+
+def _read_quantities(owner: str, quantities: Mapping[str, QuantityText], remarks: list[str]) -> _Amounts:
+    amounts: _Amounts = Counter()
+    for resource, quantity in quantities.items():
+        problem = next(find_request_problems({resource: quantity}), None)
+        if problem is None:
+            amounts[resource] = parse_quantity(quantity)  # type: ignore[assignment]  # Counters add Fractions, too
+        else:
+            remarks.append(f"{owner}: {problem[1]}")
+    return amounts
+
+
+def _round_up(amounts: Mapping[str, Fraction | int], remarks: list[str]) -> dict[str, int]:
+    """In whole units, by name; cpu and memory first."""
+    ordered = sorted(amounts, key=lambda name: (name not in ("cpu", "memory"), name))
+    if len(ordered) > MOST_RESOURCES:
+        remarks.append(f"{len(ordered)} resources are requested, and {MOST_RESOURCES} count")
+    scaled = {name: math.ceil(amounts[name] * (1000 if name in MILLI else 1)) for name in ordered[:MOST_RESOURCES]}
+    return {name: amount for name, amount in scaled.items() if amount}
+
+
+def _shorten(remarks: list[str]) -> Iterator[str]:
+    for remark in remarks[:_MOST_REMARKS]:
+        yield " ".join(remark.split())[:_LONGEST_REMARK]
+    if len(remarks) > _MOST_REMARKS:
+        yield f"and {len(remarks) - _MOST_REMARKS} more"
