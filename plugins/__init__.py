@@ -19,6 +19,7 @@ from plugins.placement_affinity import PlacementAffinity
 from plugins.placement_approval import PlacementApprovalPlugin
 from plugins.placement_gates import PlacementGates
 from plugins.priority_sort import PrioritySort
+from plugins.quota_fit import QuotaFit
 from plugins.ranking_sort import RankingSort
 from plugins.resource_fit import ResourceFit
 from plugins.same_placement import SamePlacementAntiAffinity
@@ -47,6 +48,7 @@ IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
     ("Peaks", Peaks),
     ("RankingSort", RankingSort),
     ("HubBindingBinder", HubBindingBinder),
+    ("QuotaFit", QuotaFit),
     ("PlacementApproval", PlacementApprovalPlugin),
 )
 

@@ -129,7 +129,26 @@ class UnlimitedRoom:
         del cluster, placement
 
 
-class Handle(RoomKeeper, Protocol):
+class QuotaKeeper(Protocol):
+    """Quotas in use by clusters that have no binding yet. Called on the event loop."""
+
+    def reserve_quota(self, cluster: str, placement: str) -> None:
+        """For the placement with this key, until it is released or a binding there takes its place."""
+
+    def release_quota(self, cluster: str, placement: str) -> None: ...
+
+
+class UnlimitedQuota:
+    """For programs that only decide."""
+
+    def reserve_quota(self, cluster: str, placement: str) -> None:
+        del cluster, placement
+
+    def release_quota(self, cluster: str, placement: str) -> None:
+        del cluster, placement
+
+
+class Handle(RoomKeeper, QuotaKeeper, Protocol):
     """The same object for every plugin of a framework, for the life of the framework."""
 
     def snapshot(self) -> Frame:
@@ -156,7 +175,7 @@ class Handle(RoomKeeper, Protocol):
         """What the hub has about the approvals of the placement with this key. For effect hooks."""
 
 
-class OfflineHandle(UnlimitedRoom):
+class OfflineHandle(UnlimitedRoom, UnlimitedQuota):
     """Decisions only: no placement waits, and without a hub there are no watches."""
 
     def __init__(

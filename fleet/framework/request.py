@@ -24,6 +24,7 @@ from fleet.framework.policy.placement_terms import (
     parse_labels,
     parse_terms,
 )
+from fleet.framework.policy.quotas import Quotas, parse_quotas, write_quotas
 from fleet.framework.policy.resource_requests import (
     NOTHING,
     Needs,
@@ -58,6 +59,7 @@ from fleet.model.keys import (
     PICK_N,
     PLACEMENT_GENERATION,
     PLACEMENT_LABELS,
+    QUOTAS,
     REQUESTS,
     SCHEDULER_NAME,
     WORKLOAD_REMARKS,
@@ -168,6 +170,8 @@ class PlacementRequest:
     """The placements that it belongs with, and those it keeps away from."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Of the placement, where a plugin of its profile reads residents."""
+    quotas: Quotas = ()
+    """What is in use of the quotas that the placement belongs to."""
     gates: tuple[Gate, ...] = ()
     """For PreEnqueue: what holds the placement."""
     scheduler_name: str = ""
@@ -218,6 +222,7 @@ class PlacementRequest:
             sorted(self.locality.items()),
             self.affinity,
             sorted(self.labels.items()),
+            *([self.quotas] if self.quotas else []),
         )
         return msgspec.json.encode(wishes).decode()
 
@@ -269,6 +274,7 @@ def write_annotations(request: PlacementRequest) -> dict[str, str]:
         LOCALITY: join_requests(request.locality),
         AFFINITY: format_terms(request.affinity),
         PLACEMENT_LABELS: format_labels(request.labels),
+        QUOTAS: write_quotas(request.quotas),
         MIN_TARGETS: "" if request.min_targets is None else str(request.min_targets),
     }
     return {key: text for key, text in texts.items() if text}
@@ -328,6 +334,7 @@ def compile_request(
         locality=parse_locality(own.get(LOCALITY, "")),
         affinity=parse_terms(own.get(AFFINITY, "")),
         labels=parse_labels(own.get(PLACEMENT_LABELS, "")),
+        quotas=parse_quotas(own.get(QUOTAS, "")),
         unused=(*_find_unused(policy, kind, own), *_read_workload_remarks(annotations, requested_by)),
         scheduler_name=named,
         policy=snapshot.spec.policy,

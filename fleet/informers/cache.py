@@ -32,12 +32,13 @@ from fleet.model.views import (
     Placement,
     PlacementApproval,
     PlacementOptions,
+    PlacementQuota,
     PolicySnapshot,
     PriorityClass,
 )
 from fleet.snapshot.capacity import MOST_BOOKED, assumed_ledger
 from fleet.snapshot.frame import Frame
-from fleet.snapshot.sidedata import NO_RESIDENTS, RECENT_PLACEMENTS, REPORTED, FeedSample, Residents
+from fleet.snapshot.sidedata import NO_RESIDENTS, RECENT_PLACEMENTS, FeedSample, Residents
 from fleet.snapshot.table import Table
 
 _BY_OWNER: Final = "owner"
@@ -55,6 +56,8 @@ class PlacementKinds:
     bindings: Informer[Observed[Binding]]
     options: Informer[Observed[PlacementOptions]]
     approvals: Informer[Observed[PlacementApproval]]
+    quotas: Informer[Observed[PlacementQuota]]
+    """Not run with the others: few profiles read them."""
 
     def __iter__(self) -> Iterator[Informer[Any]]:
         yield from (self.placements, self.policy_snapshots, self.bindings, self.options, self.approvals)
@@ -76,6 +79,7 @@ class Caches:
         """Not run with the others: few hubs have placements that name one."""
         scopes = (CLUSTER_SCOPED, NAMESPACED) if namespaced_placements else (CLUSTER_SCOPED,)
         self.kinds = tuple(_kinds(scope, access) for scope in scopes)
+        self._watches_quotas = asyncio.Event()
         self._by_scope = {kinds.scope.namespaced: kinds for kinds in self.kinds}
 
     @property
@@ -121,7 +125,10 @@ class Caches:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for watched in self._all():
+            for watched in self._all(quotas=False):
+                group.create_task(watched.reflector.run(), name=f"watching {watched.resource.plural}")
+            await self._watches_quotas.wait()
+            for watched in self._list_quotas():
                 group.create_task(watched.reflector.run(), name=f"watching {watched.resource.plural}")
 
     async def wait_until_synced(self) -> None:
@@ -142,10 +149,23 @@ class Caches:
         """Objects by the plural of their kind."""
         return {watched.resource.plural: len(watched.store) for watched in self._all()}
 
-    def _all(self) -> Iterable[Informer[Any]]:
+    def watch_quotas(self) -> None:
+        """From now on. Without a profile that reads them the hub is not asked."""
+        self._watches_quotas.set()
+
+    @property
+    def are_quotas_known(self) -> bool:
+        return all(watched.reflector.is_synced for watched in self._list_quotas())
+
+    def _all(self, *, quotas: bool = True) -> Iterable[Informer[Any]]:
         yield self.cluster_informer
         for kinds in self.kinds:
             yield from kinds
+        if quotas and self._watches_quotas.is_set():
+            yield from self._list_quotas()
+
+    def _list_quotas(self) -> Iterable[Informer[Any]]:
+        return [kinds.quotas for kinds in self.kinds]
 
 
 class FleetTable:
@@ -270,6 +290,7 @@ def _kinds(scope: PlacementScope, access: InformerConfig) -> PlacementKinds:
         Informer(access, scope.binding, build_codec(Binding), call_class="bind"),
         Informer(access, scope.options, build_codec(PlacementOptions), optional=True),
         Informer(access, scope.approval, build_codec(PlacementApproval), optional=True),
+        Informer(access, scope.quota, build_codec(PlacementQuota), optional=True),
     )
     kinds.policy_snapshots.store.add_index(_BY_OWNER, _owners)
     kinds.bindings.store.add_index(_BY_OWNER, _owners)

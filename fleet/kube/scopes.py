@@ -29,6 +29,7 @@ class PlacementScope:
     binding: Resource
     options: Resource
     approval: Resource
+    quota: Resource
 
     @property
     def namespaced(self) -> bool:
@@ -44,7 +45,7 @@ def _build_scope(*kinds: str, namespaced: bool) -> PlacementScope:
     # Not from the catalog: that brings pydantic, which a controller needs for nothing else.
     resources = [_build_resource(PLACEMENT_GROUP, kind, namespaced=namespaced) for kind in kinds]
     prefix = "" if namespaced else "Cluster"
-    companions = ("PlacementOptions", "PlacementApproval")
+    companions = ("PlacementOptions", "PlacementApproval", "PlacementQuota")
     resources += [_build_companion(f"{prefix}{kind}", namespaced=namespaced) for kind in companions]
     return PlacementScope(*resources)
 

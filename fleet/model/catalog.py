@@ -14,6 +14,7 @@ from fleet.model.kinds.envelope import ClusterResourceEnvelope, ResourceEnvelope
 from fleet.model.kinds.markers import V1, V1ALPHA1, V1BETA1
 from fleet.model.kinds.meta import Document
 from fleet.model.kinds.placement import ClusterResourcePlacement, ClusterResourcePlacementStatus, ResourcePlacement
+from fleet.model.kinds.quota import ClusterPlacementQuota, PlacementQuota
 from fleet.model.kinds.rollout.eviction import (
     ClusterResourcePlacementDisruptionBudget,
     ClusterResourcePlacementEviction,
@@ -198,6 +199,13 @@ _ANSWER_COLUMNS: Final = (
     PrinterColumn("By", ".spec.by.user"),
     AGE,
 )
+_QUOTA_COLUMNS: Final = (
+    PrinterColumn("Min-CPU", ".spec.min.cpu"),
+    PrinterColumn("Max-CPU", ".spec.max.cpu"),
+    PrinterColumn("Used-CPU", ".status.used.cpu"),
+    PrinterColumn("Borrowed-CPU", ".status.borrowed.cpu"),
+    AGE,
+)
 _SECONDARY_COLUMNS: Final = (
     PrinterColumn("State", ".spec.managementState"),
     _condition_column("Available", "Available"),
@@ -342,6 +350,24 @@ CATALOG: Final[tuple[KindDefinition, ...]] = (
         short_name="cpa",
         has_status=False,
         columns=_ANSWER_COLUMNS,
+    ),
+    _namespaced(
+        PlacementQuota,
+        "placementquotas",
+        (V1ALPHA1,),
+        group=SCHEDULING_GROUP,
+        storage=V1ALPHA1,
+        short_name="pq",
+        columns=_QUOTA_COLUMNS,
+    ),
+    _cluster_scoped(
+        ClusterPlacementQuota,
+        "clusterplacementquotas",
+        (V1ALPHA1,),
+        group=SCHEDULING_GROUP,
+        storage=V1ALPHA1,
+        short_name="cpq",
+        columns=_QUOTA_COLUMNS,
     ),
     _namespaced(
         SecondaryScheduler,

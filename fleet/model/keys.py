@@ -47,6 +47,8 @@ AFFINITY: Final = "scheduling.fleet.dev/affinity"
 """On a placement, in JSON: the placements it belongs with, and those it keeps away from."""
 PLACEMENT_LABELS: Final = "scheduling.fleet.dev/placement-labels"
 """Not on placements: their labels in JSON, beside the annotations from which a request is compiled."""
+QUOTAS: Final = "scheduling.fleet.dev/quotas"
+"""On a recorded policy snapshot: what was in use of the placement's quotas when it was decided."""
 MIN_TARGETS: Final = "scheduling.fleet.dev/min-targets"
 """On a placement: fewer clusters than that are of no use to it."""
 PLACEMENT_ANNOTATIONS: Final = (

@@ -426,6 +426,25 @@ class Approver(View, frozen=True, gc=False):
     groups: tuple[str, ...] = ()
 
 
+class PlacementQuotaSpec(View, frozen=True):
+    placements: LabelSelector | None = None
+    min: dict[str, QuantityText] | None = None
+    max: dict[str, QuantityText] | None = None
+
+
+class PlacementQuotaStatus(View, frozen=True):
+    used: dict[str, QuantityText] | None = None
+    borrowed: dict[str, QuantityText] | None = None
+
+
+class PlacementQuota(View, frozen=True):
+    """ClusterPlacementQuota and PlacementQuota: the latter has a namespace, and selects all placements there."""
+
+    metadata: Metadata = Metadata()
+    spec: PlacementQuotaSpec = PlacementQuotaSpec()
+    status: PlacementQuotaStatus = PlacementQuotaStatus()
+
+
 class PlacementApprovalSpec(View, frozen=True):
     placement: str = ""
     placement_uid: str = msgspec.field(default="", name="placementUID")

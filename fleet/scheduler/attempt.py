@@ -23,6 +23,7 @@ from fleet.explain.remarks.mistakes import Mistake, find_mistakes
 from fleet.external.extender_client import ExtenderClient
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision, Outcome
+from fleet.framework.policy.quotas import Quotas
 from fleet.framework.policy.size import has_more_parts
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest
@@ -96,6 +97,7 @@ class AttemptRunner:
         reads_live: bool = False,
         on_decided: Callable[[], None] = lambda: None,
         requests: RequestCache | None = None,
+        quotas_of: Callable[[PlacementKey], Quotas] = lambda _: (),
         companions: Companions | None = None,
         extenders: ExtenderClient | None = None,
         end_hold: Callable[[PlacementKey], None] = lambda _: None,
@@ -132,6 +134,7 @@ class AttemptRunner:
         self._cursors: dict[str, int] = {}
         """By profile, the row at which the next scan of a part of the fleet begins."""
         self._thread = thread
+        self._quotas_of = quotas_of
 
     async def run(
         self, key: PlacementKey, handover: Handover, *, number: int, triggers: tuple[str, ...] = ()
@@ -323,6 +326,8 @@ class AttemptRunner:
         """The columns that only a large policy reads are not kept: every heartbeat would have to look at them."""
         record, framework = scope.record, scope.framework
         self._rejectors[record.key] = None
+        if framework.profile.reads_quotas:
+            scope.request = replace(scope.request, quotas=self._quotas_of(record.key))
         inputs = framework.inputs(
             scope.request,
             bindings,

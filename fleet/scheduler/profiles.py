@@ -161,6 +161,10 @@ class Frameworks:
         """Feeds that plugins read as loads, and REPORTED."""
         return list_loads(framework.profile for framework in self)
 
+    @property
+    def reads_quotas(self) -> bool:
+        return any(framework.profile.reads_quotas for framework in self)
+
     def list_request_readers(self) -> set[str]:
         """The profiles that read what placements request."""
         return {framework.scheduler_name for framework in self if framework.profile.reads_requests}

@@ -313,7 +313,7 @@ class RoomLedger:
         """It carries what the selected workloads need."""
         key = None if new is None else owner_key(new.view.metadata)
         placement = None if key is None else kinds.get_placement(key)
-        if key is not None and placement is not None and _read_workloads(old) != _read_workloads(new):
+        if key is not None and placement is not None and read_workloads(old) != read_workloads(new):
             self._read_needs(key, placement.view.metadata)
 
     def _read_needs(self, key: PlacementKey, placement: Metadata) -> None:
@@ -340,7 +340,7 @@ def count_nodes(cluster: MemberCluster | None) -> int:
     return 1 if count is None else max(int(count), 0)
 
 
-def _read_workloads(snapshot: Observed[PolicySnapshot] | None) -> tuple[str | None, str | None] | None:
+def read_workloads(snapshot: Observed[PolicySnapshot] | None) -> tuple[str | None, str | None] | None:
     metadata = None if snapshot is None else snapshot.view.metadata
     return None if metadata is None else (metadata.label(IS_LATEST_SNAPSHOT), metadata.annotation(WORKLOAD_REQUESTS))
 

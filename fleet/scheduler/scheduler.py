@@ -11,9 +11,11 @@ from typing import Any, Final
 import structlog
 
 from fleet.clock import Clock, to_nanoseconds
+from fleet.errors import StaleInputs
 from fleet.external.extender_client import ExtenderClient
 from fleet.external.feed_collector import FeedCollector
 from fleet.framework.approvals import ApprovalFacts
+from fleet.framework.policy.quotas import Quotas
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.runtime.framework import (
     with_activation,
@@ -25,6 +27,7 @@ from fleet.framework.runtime.framework import (
     with_max_permit_wait,
     with_metrics_sampling,
     with_probe,
+    with_quotas,
     with_room,
     with_snapshot_lister,
     with_waiting_room,
@@ -37,8 +40,9 @@ from fleet.informers.shared_watches import SharedWatches
 from fleet.kube.api import Api, ClassedApi
 from fleet.kube.objects import RetryPolicy
 from fleet.kube.scopes import MEMBER_CLUSTERS
+from fleet.model.keys import PICK_N
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import ApprovalRule, MemberCluster, Metadata
+from fleet.model.views import ApprovalRule, MemberCluster, Metadata, PlacementPolicy
 from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.attempt_record import Recorder
 from fleet.scheduler.background_compiler import BackgroundCompiler
@@ -68,6 +72,8 @@ from fleet.scheduler.queue.hints import QueueingHints
 from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
+from fleet.scheduler.quota_ledger import QuotaLedger
+from fleet.scheduler.quota_status import QuotaStatus
 from fleet.scheduler.requests import RequestCache
 from fleet.scheduler.resident_ledger import ResidentLedger
 from fleet.scheduler.room_ledger import RoomLedger
@@ -80,6 +86,7 @@ from fleet.worker_thread import WorkerThread
 PRIORITY_CHANGED: Final = "PriorityClass/Changed"
 ROOM: Final = "room"
 """In READS of plugins."""
+_ANY: Final = PlacementPolicy()
 COMPILED: Final = "LargePolicy/Compiled"
 
 log = structlog.get_logger(__name__)
@@ -120,6 +127,7 @@ class Scheduler:
             on_freed=self._report_freed,
             residents=self._residents,
         )
+        self._quotas = QuotaLedger(caches, self.companions.requests_of, on_change=self._report_quota_change)
         plugin_timer = PluginTimer(metrics)
         self._hook_calls = HookCalls(threads=settings.evaluation.parallelism, observe=metrics.observe_hook)
         self.frameworks = build_configured_frameworks(
@@ -133,6 +141,7 @@ class Scheduler:
             with_approval_facts(self._read_approval_facts),
             with_activation(self._activate),
             with_room(self._room),
+            with_quotas(self._quotas),
             with_hook_caller(self._hook_calls),
             with_locks(ReadWriteLock),
             with_max_permit_wait(to_nanoseconds(settings.max_permit_wait_seconds)),
@@ -204,6 +213,7 @@ class Scheduler:
             retry_policy=retry_policy,
             clock=clock,
         )
+        self._quota_status = QuotaStatus(caches, self._quotas, retry_policy=retry_policy, clock=clock)
         self._approval_watch = ApprovalWatch(
             caches,
             self.parked,
@@ -243,7 +253,7 @@ class Scheduler:
                     ask=self._extenders.ask,
                     clock=clock,
                     observe_wait=metrics.observe_permit_wait,
-                    hold_room=self._room.hold_room,
+                    hold_room=self._hold,
                     requeue=lambda key, trigger: self.queue.add(key, trigger=trigger),
                 ),
                 events=self._events,
@@ -253,9 +263,10 @@ class Scheduler:
                 requests=requests,
                 companions=self.companions,
                 extenders=self._extenders,
-                end_hold=self._room.end_hold,
-                settle_room=self._room.settle,
+                end_hold=self._end_hold,
+                settle_room=self._settle_room,
                 note_decision=self._resident_hints.note_decision,
+                quotas_of=self._read_quotas,
                 thread=self._thread,
                 recent=self.recent,
             ),
@@ -267,6 +278,7 @@ class Scheduler:
             slots=asyncio.Semaphore(settings.worker_count + settings.api.write_concurrency),
         )
         self._attach_metrics(metrics, caches)
+        self._watch_quotas()
 
     def _attach_metrics(self, metrics: SchedulerMetrics, caches: Caches) -> None:
         kinds = [informer.resource.kind for kinds in caches.kinds for informer in kinds]
@@ -281,6 +293,7 @@ class Scheduler:
         metrics.watch_calls(self._dispatcher.count_waiting)
         metrics.watch_caches(caches.sizes)
         metrics.watch_room(self._room.sum_booked)
+        metrics.watch_quotas(self._quotas.list_used)
 
     def reload(self, settings: Settings) -> None:
         """Exchange the profiles that differ: attempts in flight end with theirs, and what waits is tried again. Raises
@@ -292,6 +305,7 @@ class Scheduler:
         in_flight = set(self._handlers.in_flight())
         self._retired += [(profile, set(in_flight)) for profile in prepared.install()]
         self._residents.keep(is_wanted=self.frameworks.read_residents)
+        self._watch_quotas()
         self._sources = self.frameworks.event_sources
         self._eligibility_rules = self.frameworks.list_eligibility_rules()
         self._plugin_hints.register(framework.profile for framework in self.frameworks)
@@ -316,6 +330,7 @@ class Scheduler:
         time: cancel it to cut them off."""
         self._room.begin()
         self._running_on = asyncio.get_running_loop()
+        self._quotas.begin()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._dispatcher.run(), name="sending writes")
             releasing = group.create_task(self._releases.run(), name="releasing bindings")
@@ -327,9 +342,11 @@ class Scheduler:
             await self.feeds.wait_until_tried()
             group.create_task(self.companion_status.run(), name="writing the status of options")
             group.create_task(self._approval_watch.run(), name="watching approvals")
+            counting = group.create_task(self._quota_status.run(), name="writing the status of quotas")
             self._handlers.start()
             await stopping.wait()
             sampling.cancel()
+            counting.cancel()
             compiling.cancel()
             self.queue.close()
             self.parked.close()
@@ -351,6 +368,39 @@ class Scheduler:
         self.table.feed(name, sample)
         self._handlers.on_feed(name, before, self.table.frame())
 
+    def _hold(self, key: PlacementKey) -> None:
+        self._room.hold_room(key)
+        self._quotas.hold(key)
+
+    def _end_hold(self, key: PlacementKey) -> None:
+        self._room.end_hold(key)
+        self._quotas.end_hold(key)
+
+    def _settle_room(self, key: PlacementKey) -> None:
+        self._room.settle(key)
+        self._quotas.settle(key)
+
+    def _watch_quotas(self) -> None:
+        if self.frameworks.reads_quotas:
+            self._caches.watch_quotas()
+
+    def _read_quotas(self, key: PlacementKey) -> Quotas:
+        if not self._caches.are_quotas_known:
+            raise StaleInputs("the quotas were not read yet")
+        return self._quotas.list_shares(key)
+
+    def _report_quota_change(self) -> None:
+        self._handlers.on_quota_change(self._waits_for_quota)
+
+    def _waits_for_quota(self, key: PlacementKey) -> bool:
+        """A placement that takes every cluster does not wait, and may have got fewer than there are."""
+        readers, rejectors = self._profile_of_key(key).quota_readers, self._find_rejectors(key)
+        if rejectors is None:
+            latest = self._caches.latest_snapshots(key) if readers else []
+            takes_all = any((each.view.spec.policy or _ANY).placement_type != PICK_N for each in latest)
+            return (takes_all or key in self.queue) and bool(latest) and self._quotas.has_room(key)
+        return not readers.isdisjoint(rejectors) and self._quotas.has_room(key)
+
     def _report_freed(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
         def may_help(key: PlacementKey) -> bool:
             return key != placement and self._waits_for_room(key)
@@ -359,13 +409,15 @@ class Scheduler:
 
     def _waits_for_room(self, key: PlacementKey) -> bool:
         """What other plugins have refused would be refused again, give its room back, and wake the next."""
-        item = self.queue.peek(key)
-        is_in_flight = item is not None and item.state is ItemState.IN_FLIGHT
-        rejectors = self._loop.attempts.find_rejectors(key) if is_in_flight else self._read_rejectors(key)
-        return may_end_rejection(self._profile_of_key(key), rejectors, ROOM)
+        return may_end_rejection(self._profile_of_key(key), self._find_rejectors(key), ROOM)
 
     def _report_resident(self, group: ResidentGroup, placement: PlacementKey, event: str) -> None:
         self._handlers.on_resident(placement, event, self._resident_hints.select(placement, group))
+
+    def _find_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
+        item = self.queue.peek(key)
+        is_in_flight = item is not None and item.state is ItemState.IN_FLIGHT
+        return self._loop.attempts.find_rejectors(key) if is_in_flight else self._read_rejectors(key)
 
     def _read_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
         item = self.queue.peek(key)

@@ -42,6 +42,15 @@ def read_requests(quantities: Mapping[str, str | int | float]) -> dict[str, int]
     return {resource: amount for resource, text in quantities.items() if (amount := read_amount(resource, text))}
 
 
+def read_usable(quantities: Mapping[str, str | int | float]) -> dict[str, int]:
+    """In whole units, zeros included; without what has problems."""
+    return {
+        resource: read_amount(resource, text)
+        for resource, text in quantities.items()
+        if not any(find_request_problems({resource: text}))
+    }
+
+
 @lru_cache(4096)  # many placements need the same
 def parse_requests(text: str) -> Mapping[str, int]:
     """In whole units. Nothing for a text with problems: such a placement is refused."""

@@ -165,6 +165,15 @@ class CompiledProfile:
         return any(_trait(plugin, "READS_REQUESTS") for _, plugin in self._list_plugins())
 
     @property
+    def quota_readers(self) -> frozenset[str]:
+        """The plugins that read what is in use of quotas."""
+        return frozenset(name for name, plugin in self._list_plugins() if "quotas" in _trait(plugin, "READS"))
+
+    @property
+    def reads_quotas(self) -> bool:
+        return bool(self.quota_readers)
+
+    @property
     def asks_extenders(self) -> bool:
         return any(isinstance(entry.plugin, Extender) for entry in (*self.filters, *self.scores))
 

@@ -23,7 +23,9 @@ from fleet.framework.handle import (
     NO_HUB,
     NO_WATCHES,
     EmptyWaitingRoom,
+    QuotaKeeper,
     RoomKeeper,
+    UnlimitedQuota,
     UnlimitedRoom,
     WaitingPlacement,
     WaitingRoom,
@@ -62,6 +64,7 @@ class FrameworkOptions:
     activate: Callable[[str], None] = lambda _: None
     """By the key of a placement."""
     room: RoomKeeper = field(default_factory=UnlimitedRoom)
+    quota: QuotaKeeper = field(default_factory=UnlimitedQuota)
     new_lock: Callable[[], Lock] | None = None
     """For cycle states that effect hooks share; without one, states are for a single thread."""
     call_hook: HookCaller = call_inline
@@ -284,6 +287,14 @@ class Framework:
         _must_not_be_deciding("room")
         self._options.room.release_room(cluster, placement)
 
+    def reserve_quota(self, cluster: str, placement: str) -> None:
+        _must_not_be_deciding("quotas")
+        self._options.quota.reserve_quota(cluster, placement)
+
+    def release_quota(self, cluster: str, placement: str) -> None:
+        _must_not_be_deciding("quotas")
+        self._options.quota.release_quota(cluster, placement)
+
 
 def build_frameworks(
     registry: Registry, profiles: Sequence[Profile], *options: FrameworkOption, start: FrameworkOptions | None = None
@@ -371,6 +382,10 @@ def with_activation(activate: Callable[[str], None]) -> FrameworkOption:
 
 def with_room(room: RoomKeeper) -> FrameworkOption:
     return lambda options: replace(options, room=room)
+
+
+def with_quotas(quota: QuotaKeeper) -> FrameworkOption:
+    return lambda options: replace(options, quota=quota)
 
 
 def with_locks(new_lock: Callable[[], Lock]) -> FrameworkOption:

@@ -125,6 +125,9 @@ class EligibilityClock:
         return epoch_nanoseconds(self._clock)
 
 
+QUOTA: Final = "PlacementQuota"
+
+
 class EventHandlers:
     def __init__(
         self,
@@ -317,6 +320,18 @@ class EventHandlers:
         if keys:
             self._queue.requeue(keys, trigger=f"{RESIDENT}/{event} {placement}", batched=self._batched)
         self._on_event(RESIDENT, len(keys), self._clock.monotonic() - self._event_started)
+
+    # --- quotas -------------------------------------------------------------------------------------------------------
+
+    def on_quota_change(self, may_help: Callable[[PlacementKey], bool]) -> None:
+        """There may be more room in a quota."""
+        if not self._started:
+            return
+        self._event_started = self._clock.monotonic()
+        keys = [key for key in self._interests.list_keys() if may_help(key)]
+        if keys:
+            self._queue.requeue(keys, trigger=f"{QUOTA}/Update", batched=self._batched)
+        self._on_event(QUOTA, len(keys), self._clock.monotonic() - self._event_started)
 
     # --- placements ---------------------------------------------------------------------------------------------------
 

@@ -90,6 +90,7 @@ _SCRAPED: Final = (
     ("fleet_async_api_call_pending", "Writes that are not sent yet.", ("type", "result")),
     ("fleet_cache_size", "Objects held in memory.", ("type",)),
     ("fleet_room_booked", "Room that is taken and in no report of a member yet, in cores or bytes.", ("resource",)),
+    ("fleet_quota_used", "What placements use of a quota, in cores, bytes or clusters.", ("quota", "resource")),
     ("fleet_throughput_per_second", "Placements bound per second while some were pending.", ()),
     ("fleet_throughput_quantile_per_second", "Quantiles of it over windows of a second.", ("quantile",)),
     ("fleet_arrivals_per_second", "Placements that became due per second.", ()),
@@ -439,6 +440,13 @@ class SchedulerMetrics:
         self._gauges.attach(
             "fleet_room_booked",
             lambda: {(name,): amount / (1000 if name in MILLI else 1) for name, amount in booked().items()},
+        )
+
+    def watch_quotas(self, used: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        """In whole units, by quota and resource."""
+        self._gauges.attach(
+            "fleet_quota_used",
+            lambda: {key: amount / (1000 if key[1] in MILLI else 1) for key, amount in used().items()},
         )
 
     def _attach_throughput(self) -> None:

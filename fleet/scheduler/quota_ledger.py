@@ -1,0 +1,323 @@
+"""Quota ledger: what the placements of every quota use, by their bindings and by what attempts have reserved.
+
+It follows from the objects on the hub and the reservations of this process, so a new leader derives the same. Sums are
+brought up to date when they are read. On a hub without quotas nothing is summed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fleet.errors import InputError
+from fleet.framework.policy.quotas import CLUSTERS, Quotas, QuotaShare
+from fleet.framework.policy.resource_requests import Needs, format_amount, parse_needs, read_usable
+from fleet.informers.cache import Caches
+from fleet.kube.scopes import owner_key
+from fleet.model.keys import REQUESTS
+from fleet.model.placement_key import PlacementKey
+from fleet.model.selectors import matches
+from fleet.model.views import (
+    Binding,
+    Metadata,
+    Observed,
+    Placement,
+    PlacementOptions,
+    PlacementQuota,
+    PlacementQuotaSpec,
+    PolicySnapshot,
+)
+from fleet.scheduler.room_ledger import count_nodes, read_workloads
+
+Amounts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Quota:
+    namespace: str
+    spec: PlacementQuotaSpec
+    min: Amounts
+    max: Amounts
+
+    def selects(self, placement: Metadata) -> bool:
+        """Of the same scope."""
+        if self.spec.placements is None or self.namespace:
+            return True
+        try:
+            return matches(self.spec.placements, placement.labels)
+        except InputError:
+            return True  # a selector that cannot be read must not let anything past the quota
+
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    amounts: Amounts
+    quotas: tuple[str, ...]
+
+
+class QuotaLedger:
+    def __init__(
+        self,
+        caches: Caches,
+        requests_of: Callable[[Metadata], str | None],
+        *,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`requests_of` reads what a placement needs. `on_change` is called when there may be more room in a quota, or
+        other quotas."""
+        self._caches, self._requests_of = caches, requests_of
+        self.on_change = on_change
+        self.on_use: Callable[[], None] = lambda: None
+        """Called when what is in use may have changed."""
+        self._quotas: dict[str, _Quota] = {}
+        self._usage: dict[PlacementKey, _Usage] = {}
+        self._used: dict[str, Counter[str]] = {}
+        self._known: dict[PlacementKey, tuple[Metadata, Needs]] = {}
+        """Of the placements that are there, or have left bindings."""
+        self._reserved: dict[PlacementKey, set[str]] = {}
+        self._held: dict[PlacementKey, set[str]] = {}
+        """By placement with writes of unknown outcome, the clusters that are given back once these are read."""
+        self._stale: set[PlacementKey] = set()
+        self._is_new = True
+        for kinds in caches.kinds:
+            kinds.quotas.store.subscribe(self._on_quota)
+            kinds.placements.store.subscribe(self._on_placement)
+            kinds.options.store.subscribe(self._on_options)
+            kinds.policy_snapshots.store.subscribe(self._on_policy_snapshot)
+            kinds.bindings.store.subscribe(self._on_binding)
+
+    # --- what attempts reserve ----------------------------------------------------------------------------------------
+
+    def reserve_quota(self, cluster: str, placement: str) -> None:
+        key = PlacementKey.parse(placement)
+        self._reserved.setdefault(key, set()).add(cluster)
+        self._note_use(key)
+
+    def release_quota(self, cluster: str, placement: str) -> None:
+        key = PlacementKey.parse(placement)
+        if key in self._held:
+            self._held[key].add(cluster)
+        else:
+            self._release(key, cluster)
+
+    def hold(self, key: PlacementKey) -> None:
+        """Until `end_hold`: a binding may have been written although its write failed."""
+        self._held.setdefault(key, set())
+
+    def end_hold(self, key: PlacementKey) -> None:
+        """The cache has what was written, or has seen its deletion."""
+        for cluster in self._held.pop(key, ()):
+            self._release(key, cluster)
+
+    def settle(self, key: PlacementKey) -> None:
+        """Its attempt has ended: what it bound counts by its bindings."""
+        for cluster in self._reserved.get(key, set()) - self._held.get(key, set()):
+            self._release(key, cluster)
+
+    def begin(self) -> None:
+        """This process leads from now on. What an earlier leadership had reserved was bound, or will not be."""
+        self._stale |= self._reserved.keys()
+        self._reserved.clear()
+        self._held.clear()
+
+    def _release(self, key: PlacementKey, cluster: str) -> None:
+        if self._forget_reservation(key, cluster):
+            self._note(key)
+
+    def _forget_reservation(self, key: PlacementKey, cluster: str) -> bool:
+        clusters = self._reserved.get(key, set())
+        if cluster not in clusters:
+            return False
+        clusters.discard(cluster)
+        if not clusters:
+            del self._reserved[key]
+        return True
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def list_shares(self, key: PlacementKey) -> Quotas:
+        """What is in use of the quotas that the placement belongs to."""
+        self._settle()
+        known = self._usage.get(key)
+        return () if known is None else tuple(share for name in known.quotas for share in self._list_of(name))
+
+    def has_room(self, key: PlacementKey) -> bool:
+        """Whether one more copy of the placement fits, on a cluster with one node."""
+        shares = self.list_shares(key)
+        needs = {**self._read_needs(key).on(1), CLUSTERS: 1}
+        return all(needs.get(share.resource, 0) <= share.left for share in shares)
+
+    def list_used(self) -> dict[tuple[str, str], int]:
+        """By quota and resource, of all resources that the quotas name."""
+        self._settle()
+        return {(share.quota, share.resource): share.used for name in self._quotas for share in self._list_of(name)}
+
+    def build_status(self, name: str) -> dict[str, Any]:
+        """Of a quota, as its status tells it."""
+        self._settle()
+        if name not in self._quotas:
+            return {}
+        shares = list(self._list_of(name))
+        used = {share.resource: format_amount(share.resource, share.used) for share in shares}
+        beyond = {share.resource: share.used - share.min for share in shares if share.min is not None}
+        borrowed = {resource: format_amount(resource, max(amount, 0)) for resource, amount in beyond.items()}
+        return {key: amounts for key, amounts in (("used", used), ("borrowed", borrowed)) if amounts}
+
+    def _list_of(self, name: str) -> Iterator[QuotaShare]:
+        quota = self._quotas[name]
+        used = self._used.get(name, Counter())
+        for resource in dict.fromkeys((*quota.min, *quota.max)):
+            least = quota.min.get(resource)
+            pool = [] if least is None else list(self._list_pool(quota, resource))
+            yield QuotaShare(
+                name,
+                resource,
+                used[resource],
+                quota.max.get(resource),
+                least,
+                sum(self._used.get(other, Counter())[resource] for other in pool),
+                sum(self._quotas[other].min[resource] for other in pool),
+            )
+
+    def _list_pool(self, quota: _Quota, resource: str) -> Iterator[str]:
+        """The quotas of the same kind that guarantee the resource."""
+        for name, other in self._quotas.items():
+            if bool(other.namespace) is bool(quota.namespace) and resource in other.min:
+                yield name
+
+    # --- counting -----------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        if not self._quotas:
+            return
+        if self._is_new:
+            self._is_new = False
+            self._usage, self._used = {}, {}
+            self._stale = set(self._list_keys())
+        for key in self._stale:
+            self._count(key)
+        self._stale = set()
+
+    def _list_keys(self) -> Iterator[PlacementKey]:
+        yield from self._reserved
+        yield from self._known
+        for kinds in self._caches.kinds:
+            yield from (PlacementKey.of(placement.view.metadata) for placement in kinds.placements.store.values())
+
+    def _count(self, key: PlacementKey) -> None:
+        before = self._usage.pop(key, None)
+        if before is not None:
+            for name in before.quotas:
+                self._used[name].subtract(before.amounts)
+        clusters, needs = self._list_clusters(key), self._read_needs(key)
+        if key not in self._known:
+            return
+        placement = self._known[key][0]
+        names = sorted(name for name, quota in self._quotas.items() if _is_for(quota, key) and quota.selects(placement))
+        amounts: Counter[str] = Counter({CLUSTERS: len(clusters)})
+        for cluster in clusters:
+            amounts.update(needs.on(count_nodes(self._caches.clusters.get(cluster)) if needs.per_node else 1))
+        self._usage[key] = _Usage(amounts, tuple(names))
+        for name in names:
+            self._used.setdefault(name, Counter()).update(amounts)
+
+    def _list_clusters(self, key: PlacementKey) -> set[str]:
+        """A binding counts until it is being deleted: its workloads run until then."""
+        kinds = self._caches.find_kinds(key)
+        bindings = [] if kinds is None else self._caches.bindings(key)
+        bound = {each.view.spec.target_cluster for each in bindings if each.view.metadata.deletion_timestamp is None}
+        return bound | self._reserved.get(key, set())
+
+    def _read_needs(self, key: PlacementKey) -> Needs:
+        """What a placement that is gone has needed counts until its bindings are gone, too."""
+        kinds = self._caches.find_kinds(key)
+        placement = None if kinds is None else kinds.get_placement(key)
+        if placement is not None:
+            text = self._requests_of(placement.view.metadata)
+            self._known[key] = placement.view.metadata, parse_needs(text or "")
+        elif not self._list_clusters(key):
+            self._known.pop(key, None)
+        return self._known[key][1] if key in self._known else Needs()
+
+    # --- changes on the hub -------------------------------------------------------------------------------------------
+
+    def _note(self, key: PlacementKey) -> None:
+        self._note_use(key)
+        if self._quotas:
+            self.on_change()
+
+    def _note_use(self, key: PlacementKey) -> None:
+        self._stale.add(key)
+        if self._quotas:
+            self.on_use()
+
+    def _on_quota(self, old: Observed[PlacementQuota] | None, new: Observed[PlacementQuota] | None) -> None:
+        if old is not None and new is not None and old.view.spec == new.view.spec:
+            return
+        known = old if new is None else new
+        assert known is not None
+        name = str(PlacementKey.of(known.view.metadata))
+        if new is None:
+            self._quotas.pop(name, None)
+        else:
+            spec = new.view.spec
+            least, most = (read_usable(amounts or {}) for amounts in (spec.min, spec.max))
+            self._quotas[name] = _Quota(new.view.metadata.namespace, spec, least, most)
+        self._is_new = True
+        self.on_use()
+        self.on_change()
+
+    def _on_placement(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
+        if _read_said(old) != _read_said(new):
+            self._note_either(old, new)
+
+    def _on_options(self, old: Observed[PlacementOptions] | None, new: Observed[PlacementOptions] | None) -> None:
+        before, after = (None if options is None else options.view.spec.requests for options in (old, new))
+        if before != after:
+            self._note_either(old, new)
+
+    def _note_either(self, old: Observed[Any] | None, new: Observed[Any] | None) -> None:
+        known = old if new is None else new
+        assert known is not None
+        self._note(PlacementKey.of(known.view.metadata))
+
+    def _on_policy_snapshot(self, old: Observed[PolicySnapshot] | None, new: Observed[PolicySnapshot] | None) -> None:
+        key = None if new is None else owner_key(new.view.metadata)
+        if key is not None and read_workloads(old) != read_workloads(new):
+            self._note(key)
+
+    def _on_binding(self, old: Observed[Binding] | None, new: Observed[Binding] | None) -> None:
+        before, after = _read_place(old), _read_place(new)
+        if before == after:
+            return
+        for place in (before, after):
+            if place is not None and place.placement is not None:
+                self._note_use(place.placement)
+        if after is not None and after.placement is not None:
+            self._forget_reservation(after.placement, after.cluster)
+        if before is not None and self._quotas:
+            self.on_change()
+
+
+class _Place(NamedTuple):
+    placement: PlacementKey | None
+    cluster: str
+    is_live: bool
+
+
+def _read_place(binding: Observed[Binding] | None) -> _Place | None:
+    if binding is None:
+        return None
+    metadata = binding.view.metadata
+    return _Place(owner_key(metadata), binding.view.spec.target_cluster, metadata.deletion_timestamp is None)
+
+
+def _read_said(placement: Observed[Placement] | None) -> tuple[object, ...] | None:
+    metadata = None if placement is None else placement.view.metadata
+    return None if metadata is None else (metadata.uid, metadata.labels, metadata.annotation(REQUESTS))
+
+
+def _is_for(quota: _Quota, key: PlacementKey) -> bool:
+    return quota.namespace == key.namespace

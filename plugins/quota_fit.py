@@ -1,0 +1,217 @@
+"""Placements need room in the quotas of their tenants, beside room on clusters.
+
+Each chosen cluster counts in every quota that the placement belongs to, as soon as it is reserved. A cluster that the
+placement is on already is paid for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from fleet.framework.arguments import RawArgs
+from fleet.framework.context import HookContext
+from fleet.framework.explaining import (
+    ClusterEvent,
+    ClusterVersions,
+    Edit,
+    HintRegistration,
+    RejectedClusters,
+    Suggestion,
+)
+from fleet.framework.handle import Handle
+from fleet.framework.needs import read_amounts, read_row
+from fleet.framework.operations import Target
+from fleet.framework.policy.quotas import CLUSTERS, QuotaShare
+from fleet.framework.policy.resource_requests import format_amount
+from fleet.framework.request import PlacementRequest
+from fleet.framework.state import CycleState
+from fleet.framework.status import Code, Status
+from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Verdict
+from fleet.model.keys import PICK_N
+from fleet.model.views import PlacementPolicy
+from fleet.snapshot.columns.bitset import Int64Array, Mask, from_bools, from_rows, to_rows
+from fleet.snapshot.frame import Frame
+
+_EXCEEDED: Final = 1
+
+
+def _shorten(details: Details) -> str:
+    return f"quota {details['quota']} is used up"
+
+
+def _describe_lack(details: Details) -> str:
+    return f"{details['resource']} {details['short']} in quota {details['quota']}"
+
+
+class QuotaFit(PluginTraits):
+    READS = ("picks", "quotas", "properties")
+    READS_REQUESTS = True
+    RESERVE_REJECTS = False
+    APPLIES_TO_FIXED = True
+    REASONS = ReasonTable(
+        Reason(
+            "QuotaExceeded",
+            Code.UNSCHEDULABLE,
+            "quota {quota}: {resource} {used} of {limit} used{pool}, asked {requested}, {short} short",
+            short=_shorten,
+            lacks=_describe_lack,
+        )
+    )
+
+    def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
+        del raw
+        self._handle = handle
+
+    def name(self) -> str:
+        return "QuotaFit"
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def pre_filter(
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame
+    ) -> tuple[Mask | None, Status | None]:
+        del ctx, state, frame
+        return None, None if req.quotas else Status.new(Code.SKIP)
+
+    def post_batch(
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, desired: int
+    ) -> tuple[int, Status | None]:
+        """As many as fit are picked at once; then Filter rejects the others."""
+        del state
+        amounts = _list_amounts(req, frame)
+        fitting = desired
+        for share in req.quotas:
+            largest = int(amounts[share.resource].max(initial=0)) if share.resource in amounts else 0
+            if largest:
+                left = share.left + _sum(amounts, share, _list_given_up(ctx))
+                fitting = min(fitting, max(left // largest, 1))
+        return (desired, Status.new(Code.SKIP)) if fitting >= desired else (fitting, None)
+
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+        """For policies that take every cluster, those that come first by name get what is left."""
+        del state
+        if not req.quotas:
+            return Verdict(ok=frame.valid)
+        amounts = _list_amounts(req, frame)
+        given_up = _list_given_up(ctx)
+        shares = [share for share in req.quotas if share.resource in amounts]
+        left = {share: share.left + _sum(amounts, share, given_up) for share in shares}
+        ok = ctx.active
+        if req.placement_type == PICK_N:
+            fits = np.ones(frame.size, dtype=np.bool_)
+            for share in shares:
+                left[share] -= _sum(amounts, share, ctx.picked)
+                fits &= amounts[share.resource] <= left[share]
+            ok |= from_bools(fits)
+        else:
+            rows = frame.sort_by_name(alive & ~ctx.active)
+            for row in sorted(rows, key=lambda row: not given_up >> row & 1):
+                if all(amounts[share.resource][row] <= left[share] for share in shares):
+                    ok |= 1 << row
+                    for share in shares:
+                        left[share] -= int(amounts[share.resource][row])
+
+        def explain(row: int) -> Mapping[str, object]:
+            return _describe_shortage(req, frame, row, left)
+
+        return Verdict(ok=ok, reason=_EXCEEDED, explain=explain)
+
+    async def reserve(
+        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target
+    ) -> Status | None:
+        """On the event loop, so that the next decision sees it."""
+        del ctx, state
+        if self._handle is not None:
+            self._handle.reserve_quota(target.cluster, placement.key)
+        return None
+
+    async def unreserve(self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target) -> None:
+        del ctx, state
+        if self._handle is not None:
+            self._handle.release_quota(target.cluster, placement.key)
+
+    # --- explaining ---------------------------------------------------------------------------------------------------
+
+    def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
+        del reason
+        return _describe_shortage(req, frame, row, {share: share.left for share in req.quotas})
+
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
+        """No change of a cluster makes room in a quota."""
+        return ()
+
+    def queueing_hints(self) -> tuple[HintRegistration, ...]:
+        """No change of a cluster helps; what fits a quota that has changed is requeued by the ledger of quotas."""
+        return (HintRegistration("Binding/Delete", _never_helps),)
+
+    def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion]:
+        """Requests that fit into what is left, on as many clusters as are missing."""
+        req, frame = rejected.request, rejected.frame
+        amounts = _list_amounts(req, frame)
+        edits: dict[str, int] = {}
+        for share in req.quotas:
+            if share.resource not in amounts or share.resource == CLUSTERS:
+                continue
+            fitting = max(share.left, 0) // max(rejected.need, 1)
+            if fitting < int(amounts[share.resource].max(initial=0)):
+                edits[share.resource] = min(fitting, edits.get(share.resource, fitting))
+        if edits and all(edits.values()):
+            yield Suggestion([_request(resource, amount) for resource, amount in edits.items()])
+
+
+def _never_helps(versions: ClusterVersions, req: PlacementRequest) -> bool:
+    del versions, req
+    return False
+
+
+def _list_amounts(req: PlacementRequest, frame: Frame) -> dict[str, Int64Array]:
+    """What a copy takes of each resource, by row."""
+    return {**read_amounts(req, frame), CLUSTERS: np.ones(frame.size, dtype=np.int64)}
+
+
+def _list_given_up(ctx: HookContext) -> int:
+    """Clusters that the placement leaves unless it chooses them again."""
+    return ctx.obsolete | from_rows(ctx.bindings.unscheduled)
+
+
+def _sum(amounts: Mapping[str, Int64Array], share: QuotaShare, rows: int) -> int:
+    column = amounts.get(share.resource)
+    return 0 if column is None or not rows else int(column[to_rows(rows, len(column))].sum())
+
+
+def _describe_shortage(
+    req: PlacementRequest, frame: Frame, row: int, left: Mapping[QuotaShare, int]
+) -> Mapping[str, object]:
+    """Of the first quota that the row does not fit."""
+    needs = {**read_row(req, frame, row), CLUSTERS: 1}
+    for share in req.quotas:
+        amount = needs.get(share.resource, 0)
+        short = amount - left.get(share, share.left)
+        if short > 0:
+            return _describe_share(share, amount, short, picked=share.left - left.get(share, share.left))
+    return {}
+
+
+def _describe_share(share: QuotaShare, amount: int, short: int, *, picked: int) -> Mapping[str, object]:
+    def write(number: int) -> str:
+        return format_amount(share.resource, number)
+
+    is_borrowing = share.pool_left < share.own_left
+    limit = share.max if share.max is not None else share.min
+    pool = f", {write(share.pool_used + picked)} of {write(share.pool_min)} by all" if is_borrowing else ""
+    return {
+        "quota": share.quota,
+        "resource": share.resource,
+        "used": write(share.used + picked),
+        "limit": write(limit or 0),
+        "requested": write(amount),
+        "short": write(short),
+        "pool": pool,
+    }
+
+
+def _request(resource: str, amount: int) -> Edit:
+    return {"op": "setRequest", "resource": resource, "value": format_amount(resource, amount)}
