@@ -47,6 +47,7 @@ from fleet.scheduler.companions import Companions, list_approval_rules, read_app
 from fleet.scheduler.load_requests import find_cpu_request
 from fleet.scheduler.profiles import Frameworks, build_configured_frameworks
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
+from fleet.scheduler.quotas.quota_ledger import QuotaLedger
 from fleet.scheduler.requests import RequestCache, add_labels
 from fleet.scheduler.resident_ledger import ResidentLedger
 from fleet.scheduler.room_ledger import RoomLedger
@@ -151,6 +152,9 @@ class LiveState:
         self._requests = RequestCache(
             self.companions.scheduler_name_of, self.companions.annotations_of, frameworks.reads_labels
         )
+        self._quotas = QuotaLedger(caches, self.companions.requests_of)
+        if frameworks.reads_quotas:
+            caches.watch_quotas()
         self._departures: dict[str, int] = {}
         caches.clusters.subscribe(self._note_departure)
         self._is_synced = False
@@ -282,6 +286,8 @@ class LiveState:
         metadata = placement.placement.view.metadata
         if placement.snapshot is not None:
             request = self._requests.get(placement.snapshot, placement=metadata)
+            if self.frameworks.choose(request.scheduler_name).profile.reads_quotas:
+                request = replace(request, quotas=self._quotas.list_shares(PlacementKey.parse(placement.key)))
             return self._build_scenario(placement.snapshot.view, request, placement.bindings, frame)
         snapshot, name = build_first_snapshot(placement.placement), self.companions.scheduler_name_of(metadata)
         request = compile_request(

@@ -1,4 +1,4 @@
-"""What a placement requests, by row: what is requested per node counts as often as a cluster has nodes."""
+"""Requests of a placement by row: what is requested per node counts as often as a cluster has nodes."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ from fleet.scheduler.queue.hints import QueueingHints
 from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
-from fleet.scheduler.quota_ledger import QuotaLedger
-from fleet.scheduler.quota_status import QuotaStatus
+from fleet.scheduler.quotas.quota_ledger import QuotaLedger
+from fleet.scheduler.quotas.quota_status import QuotaStatus
 from fleet.scheduler.requests import RequestCache
 from fleet.scheduler.resident_ledger import ResidentLedger
 from fleet.scheduler.room_ledger import RoomLedger

@@ -18,6 +18,7 @@ from tests.control_plane.sharing import ROOT
 CLUSTER: Final = "cluster.kubernetes-fleet.io"
 PLACEMENT: Final = "placement.kubernetes-fleet.io"
 SCHEDULING: Final = "scheduling.fleet.dev"
+QUOTAS: Final = "placementquotas clusterplacementquotas"
 COMPANIONS: Final = "placementoptions clusterplacementoptions placementapprovals clusterplacementapprovals"
 HOLDING_CONTENT: Final = {
     "appliedworks",
@@ -171,6 +172,8 @@ DECIDING: Final = (
     | on(SCHEDULING, "placementoptions clusterplacementoptions", "get list watch create")
     | on(SCHEDULING, "placementoptions/status clusterplacementoptions/status", "update")
     | on(SCHEDULING, "placementapprovals clusterplacementapprovals", "list watch delete")
+    | on(SCHEDULING, QUOTAS, "get list watch")
+    | on(SCHEDULING, "placementquotas/status clusterplacementquotas/status", "update")
     | on("scheduling.k8s.io", "priorityclasses", "list watch")
     | on("", "events", "create patch")
 )
@@ -258,7 +261,7 @@ def test_the_api_may_read_and_ask_who_may(helm: Helm) -> None:
     assert rights_of(helm.combination("default").one("ClusterRole", "fleet-api")) == (
         on(CLUSTER, "memberclusters", "list watch")
         | on(PLACEMENT, kinds, "list watch")
-        | on(SCHEDULING, COMPANIONS, "list watch")
+        | on(SCHEDULING, f"{COMPANIONS} {QUOTAS}", "list watch")
         | on(SCHEDULING, "placementapprovals clusterplacementapprovals", "get create")
         | on(SCHEDULING, "placementoptions clusterplacementoptions", "patch")
         | on("", "events", "list")

@@ -65,6 +65,7 @@ def _rights(verb: str, *resources: str) -> list[Right]:
 
 
 _OPTIONS: Final = ("placementoptions", "clusterplacementoptions")
+_QUOTAS: Final = ("placementquotas", "clusterplacementquotas")
 _APPROVALS: Final = ("placementapprovals", "clusterplacementapprovals")
 NOT_USED: Final = {
     "to look again after somebody else's change came first": _rights(
@@ -86,6 +87,10 @@ NOT_USED: Final = {
     "asked for by an admission plugin on behalf of whoever creates snapshots, which is no request": _rights(
         "update", "clusterresourceplacements/finalizers", "resourceplacements/finalizers"
     ),
+    "for profiles with quotas, of which the story has none": [
+        *(Right(kind, "scheduling.fleet.dev", verb) for kind in _QUOTAS for verb in ("get", "list", "watch")),
+        *(Right(f"{kind}/status", "scheduling.fleet.dev", "update") for kind in _QUOTAS),
+    ],
     "for placements with options, approvals or a priority class, of which the story has none": [
         *(Right(kind, "scheduling.fleet.dev", verb) for kind in _OPTIONS for verb in ("create", "get", "patch")),
         *(Right(f"{kind}/status", "scheduling.fleet.dev", "update") for kind in _OPTIONS),

@@ -20,7 +20,8 @@ GROUP: Final = "scheduling.fleet.dev"
 API: Final = f"{GROUP}/v1alpha1"
 OPTIONS: Final = ("PlacementOptions", "ClusterPlacementOptions")
 APPROVALS: Final = ("PlacementApproval", "ClusterPlacementApproval")
-KINDS: Final = (*OPTIONS, *APPROVALS)
+QUOTAS: Final = ("PlacementQuota", "ClusterPlacementQuota")
+KINDS: Final = (*OPTIONS, *APPROVALS, *QUOTAS)
 ANSWER: Final[Object] = {
     "placement": "web",
     "placementUID": "0d4c7e1a-53cf-4a52-9d8e-6b1f0c2a7e11",
@@ -225,6 +226,23 @@ def test_X_01_an_answer_is_accepted_and_stays_as_it_is(hub: Hub, unique: str, ki
     assert said.code == 1
     assert "AP-01: an approval cannot be edited; create a new one" in said.err
     hub.kubectl("label", name, "seen=yes").ok()
+
+
+# --- quotas -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", QUOTAS)
+def test_X_01_a_quota_is_accepted_and_a_wrong_one_refused(hub: Hub, unique: str, kind: str) -> None:
+    spec: Object = {"min": {"cpu": "500m"}, "max": {"cpu": 20, "memory": "64Gi", "clusters": "50"}}
+    hub.kubectl("create", "-f", "-", input=a_companion(kind, unique, spec)).ok()
+    stored = json.loads(hub.kubectl("get", f"{kind}.{GROUP}", unique, "-o", "json").ok())["spec"]
+    assert is_within(spec, stored)
+    many = {f"example.com/r{number}": "1" for number in range(33)}
+    said = hub.kubectl("create", "-f", "-", input=a_companion(kind, f"{unique}-2", {"max": many}))
+    assert (said.code, said.err) == (
+        1,
+        refused(kind, f"{unique}-2", "spec.max: Too many: 33: must have at most 32 items", NOT_CHECKED),
+    )
 
 
 # --- the kinds --------------------------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ ONLY_AT_TIMES: Final = {
     "fleet_feed_samples_total",  # where there are feeds
     "fleet_inflight_events",  # while something happens during an attempt
     "fleet_placement_approvals_total",  # where placements wait for approval
+    "fleet_quota_used",  # where the hub has quotas
     "fleet_room_booked",  # where placements request resources
     "fleet_leader",  # where controllers compete for a lease
 }

@@ -155,3 +155,32 @@ def test_a_wrong_scenario_is_refused(play: Play, steps: list[Json], more: dict[s
     assert ran.code == 2
     assert message in ran.err
     assert ran.out == ""
+
+
+def test_X_20_T_13_a_scenario_plays_quotas(play: Play) -> None:
+    """What a tenant does not use of its guarantee, the other may; what is given back wakes what fits."""
+    quotas = [
+        {
+            "apiVersion": "scheduling.fleet.dev/v1alpha1",
+            "kind": "ClusterPlacementQuota",
+            "metadata": {"name": team},
+            "spec": {"placements": {"matchLabels": {"team": team}}, "min": {"cpu": "2"}},
+        }
+        for team in ("a", "b")
+    ]
+    placements = [wanting(name, "cpu=1") for name in ("a1", "a2", "a3", "b1", "b2")]
+    for each in placements:
+        each["metadata"]["labels"] = {"team": each["metadata"]["name"][0]}
+    *first, last = placements
+    profile = {"base": "ExtendedProfile", "plugins": {"multiPoint": {"enabled": [{"name": "QuotaFit"}]}}}
+    steps: list[Json] = [
+        {"at": "0s"},
+        {"at": "1m", "apply": [last]},
+        {"at": "2m", "delete": [{"kind": "ClusterResourcePlacement", "name": "a1"}]},
+    ]
+    begin, full, freed = steps_of(
+        play([sized("m", has={"cpu": "64"}), *quotas, *first], steps, "-o", "json", profile=profile)
+    )
+    assert moves(begin, "placed") == {f"{name}/m" for name in ("a1", "a2", "a3", "b1")}
+    assert full["short"] == ["b2"]
+    assert moves(freed, "placed") == {"b2/m"}

@@ -54,6 +54,8 @@ WIRE: dict[str, tuple[str, str, str, tuple[str, ...], bool]] = {
     "ClusterPlacementOptions": ("clusterplacementoptions", "Cluster", "cpo", ("v1alpha1",), True),
     "PlacementApproval": ("placementapprovals", "Namespaced", "pa", ("v1alpha1",), False),
     "ClusterPlacementApproval": ("clusterplacementapprovals", "Cluster", "cpa", ("v1alpha1",), False),
+    "PlacementQuota": ("placementquotas", "Namespaced", "pq", ("v1alpha1",), True),
+    "ClusterPlacementQuota": ("clusterplacementquotas", "Cluster", "cpq", ("v1alpha1",), True),
     "SecondaryScheduler": ("secondaryschedulers", "Namespaced", "", ("v1",), True),
 }
 
@@ -145,6 +147,8 @@ COLUMNS = {
     "ClusterPlacementOptions": "Scheduler Priority Gated Waiting Age",
     "PlacementApproval": "Placement Cluster Decision By Age",
     "ClusterPlacementApproval": "Placement Cluster Decision By Age",
+    "PlacementQuota": "Min-CPU Max-CPU Used-CPU Borrowed-CPU Age",
+    "ClusterPlacementQuota": "Min-CPU Max-CPU Used-CPU Borrowed-CPU Age",
     "SecondaryScheduler": "State Available Progressing Degraded Image+ Age",
 }
 

@@ -25,6 +25,7 @@ from fleet.model.kinds.placement import (
     PlacementStatus,
     ResourcePlacement,
 )
+from fleet.model.kinds.quota import ClusterPlacementQuota
 from fleet.model.kinds.rollout.stagedupdate import ClusterStagedUpdateRun, StagedUpdateRun
 from fleet.model.kinds.scheduling import (
     ClusterPlacementApproval,
@@ -56,6 +57,7 @@ PAIRS: list[tuple[type[views.View], type[Model]]] = [
     (views.PlacementOptions, ClusterPlacementOptions),
     (views.PlacementApproval, PlacementApproval),
     (views.PlacementApproval, ClusterPlacementApproval),
+    (views.PlacementQuota, ClusterPlacementQuota),
 ]
 
 

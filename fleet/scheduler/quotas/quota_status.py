@@ -13,7 +13,7 @@ from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.objects import RetryPolicy, update_with_retries
 from fleet.kube.resource import key_of
 from fleet.model.views import Observed, PlacementQuota
-from fleet.scheduler.quota_ledger import QuotaLedger
+from fleet.scheduler.quotas.quota_ledger import QuotaLedger
 
 COLLECTING: Final = 1.0
 """Seconds for which changes are collected: a burst of placements is one write."""
