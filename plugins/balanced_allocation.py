@@ -23,7 +23,7 @@ class BalancedAllocationArgs(msgspec.Struct, frozen=True, rename="camel", forbid
 
 
 class BalancedAllocation(PluginTraits):
-    READS = ("usage", "properties", "room")
+    READS = ("usage", "properties", "labels", "room")
     READS_REQUESTS = True
     ROW_LOCAL = True
 

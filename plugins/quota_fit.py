@@ -47,7 +47,7 @@ def _describe_lack(details: Details) -> str:
 
 
 class QuotaFit(PluginTraits):
-    READS = ("picks", "quotas", "properties")
+    READS = ("picks", "quotas", "properties", "labels")
     READS_REQUESTS = True
     RESERVE_REJECTS = False
     APPLIES_TO_FIXED = True

@@ -73,7 +73,7 @@ def _describe_use(details: Details, now: int) -> Iterator[str]:
 
 
 class ResourceFit(PluginTraits):
-    READS = ("usage", "properties", "room", "obsolete")
+    READS = ("usage", "properties", "labels", "room", "obsolete")
     READS_POLICY_ONLY = True
     ROW_LOCAL = True
     READS_REQUESTS = True
@@ -172,7 +172,7 @@ class ResourceFit(PluginTraits):
             self._handle.release_room(target.cluster, placement.key)
 
     def _read_needed(self, placement: PlacementRequest, cluster: str) -> Mapping[str, int]:
-        if self._handle is None or not placement.node_requests:
+        if self._handle is None or not (placement.node_requests or placement.overridden_requests):
             return placement.requests
         frame = self._handle.cache_view()
         return read_row(placement, frame, frame.row_of(cluster))

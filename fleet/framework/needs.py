@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from fleet.framework.policy.resource_requests import OverriddenNeeds
 from fleet.framework.request import PlacementRequest
 from fleet.model.keys import NODE_COUNT
 from fleet.snapshot.columns.bitset import Int64Array
@@ -19,16 +20,36 @@ def read_amounts(req: PlacementRequest, frame: Frame) -> dict[str, Int64Array]:
     """By resource, of every row; a cluster that does not report its nodes counts as one."""
     needs = req.needs
     amounts = {name: np.full(frame.size, amount, dtype=np.int64) for name, amount in needs.fixed.items()}
-    if needs.per_node:
+    if needs.per_node or needs.overridden:
         reported = frame.property(NODE_COUNT).values
         nodes = np.clip(np.where(np.isnan(reported), 1.0, reported), 0, _MOST_NODES).astype(np.int64)
         for name, amount in needs.per_node.items():
-            amounts[name] = amounts.get(name, 0) + nodes * amount
+            _add(amounts, name, nodes * amount)
+        for overridden in needs.overridden:
+            _add_overridden(amounts, overridden, frame, nodes)
     return amounts
 
 
+def _add(amounts: dict[str, Int64Array], resource: str, more: Int64Array) -> None:
+    amounts[resource] = amounts.get(resource, 0) + more
+
+
+def _add_overridden(
+    amounts: dict[str, Int64Array], overridden: OverriddenNeeds, frame: Frame, nodes: Int64Array
+) -> None:
+    rows = np.flatnonzero(frame.valid_mask).tolist()
+    by_row = {row: overridden.read(frame.cluster(row).metadata.labels) for row in rows}
+    for needs in {id(needs): needs for needs in by_row.values()}.values():
+        mask = np.zeros(frame.size, dtype=np.int64)
+        mask[[row for row, of_row in by_row.items() if of_row is needs]] = 1
+        for name, amount in needs.fixed.items():
+            _add(amounts, name, mask * amount)
+        for name, amount in needs.per_node.items():
+            _add(amounts, name, mask * nodes * amount)
+
+
 def read_row(req: PlacementRequest, frame: Frame, row: int | None) -> Mapping[str, int]:
-    """Of one row; of a cluster with one node where there is no row."""
-    if row is None or not req.node_requests:
+    """Of one row; of a cluster with one node and no labels where there is no row."""
+    if row is None or not (req.node_requests or req.overridden_requests):
         return req.needs.on(1)
     return {name: int(amounts[row]) for name, amounts in read_amounts(req, frame).items()}

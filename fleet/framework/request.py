@@ -28,6 +28,7 @@ from fleet.framework.policy.quotas import Quotas, parse_quotas, write_quotas
 from fleet.framework.policy.resource_requests import (
     NOTHING,
     Needs,
+    OverriddenNeeds,
     find_request_problems,
     format_needs,
     format_requests,
@@ -162,6 +163,8 @@ class PlacementRequest:
     """What the copy on one cluster needs, by resource, in whole units."""
     node_requests: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """What it needs beside that on each node of the cluster."""
+    overridden_requests: tuple[OverriddenNeeds, ...] = ()
+    """What it needs beside that on clusters with some labels."""
     requested_by: Requester | None = None
     """Who says so; None if nothing is requested."""
     locality: Mapping[str, int] = field(default_factory=dict)
@@ -201,7 +204,7 @@ class PlacementRequest:
 
     @property
     def needs(self) -> Needs:
-        return Needs(self.requests, self.node_requests)
+        return Needs(self.requests, self.node_requests, self.overridden_requests)
 
     @property
     def signature(self) -> str:
@@ -219,6 +222,7 @@ class PlacementRequest:
             self.min_targets,
             sorted(self.requests.items()),
             *([sorted(self.node_requests.items())] if self.node_requests else []),
+            *([self.overridden_requests] if self.overridden_requests else []),
             sorted(self.locality.items()),
             self.affinity,
             sorted(self.labels.items()),
@@ -330,6 +334,7 @@ def compile_request(
         min_targets=least,
         requests=dict(needs.fixed),
         node_requests=needs.per_node,
+        overridden_requests=needs.overridden,
         requested_by=requested_by,
         locality=parse_locality(own.get(LOCALITY, "")),
         affinity=parse_terms(own.get(AFFINITY, "")),

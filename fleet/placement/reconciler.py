@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol
 
 from fleet.clock import Clock, epoch_nanoseconds
@@ -24,6 +24,7 @@ from fleet.placement.reconcile_context import ReconcileContext
 from fleet.placement.selection.resolution import SelectionResult
 from fleet.placement.snapshots.policy_snapshots import NO_WORKLOADS, PolicySnapshots, read_cluster_count
 from fleet.placement.snapshots.resource_snapshots import EnsureResult, ResourceSnapshots
+from fleet.placement.snapshots.workload_overrides import Overrides
 from fleet.placement.snapshots.workload_requests import describe_workloads
 from fleet.placement.status.cluster_statuses import ClusterProgress, PublishedDecision, build_progress
 from fleet.placement.status.conditions import UNKNOWN
@@ -66,6 +67,7 @@ class ReconcilerDeps:
     reporter: PlacementReporter
     reads_requests: Callable[[Metadata], bool] = lambda _: False
     """Whether the profile of a placement reads what its workloads request."""
+    overrides: Overrides | None = None
     retry_policy: RetryPolicy
     clock: Clock
 
@@ -150,7 +152,7 @@ class PlacementReconciler:
             context.kinds,
             context.placement,
             context.spec,
-            workloads=self._describe_workloads(context, selected),
+            workloads=await self._describe_workloads(context, selected),
             reads_live=context.reads_live,
         )
         group = None if is_external(context.spec) else await self._ensure_group(context, selected)
@@ -172,11 +174,13 @@ class PlacementReconciler:
         )
         return desired if group is not None else await self._build_external_status(context, desired, clusters), wait
 
-    def _describe_workloads(self, context: ReconcileContext, selected: SelectionResult) -> Mapping[str, str]:
+    async def _describe_workloads(self, context: ReconcileContext, selected: SelectionResult) -> Mapping[str, str]:
         """Only for profiles that read it."""
-        if not self._deps.reads_requests(context.placement.view.metadata):
+        metadata, overrides = context.placement.view.metadata, self._deps.overrides
+        if overrides is None or not self._deps.reads_requests(metadata):
             return NO_WORKLOADS
-        return describe_workloads(selected.objects)
+        await overrides.wait_for_sync()
+        return describe_workloads(selected.objects, partial(overrides.list_rules, metadata))
 
     async def _ensure_group(self, context: ReconcileContext, selected: SelectionResult) -> EnsureResult:
         now = epoch_nanoseconds(self._deps.clock)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from fleet.informers.cache import Caches
 from fleet.kube.informer import InformerConfig
 from fleet.kube.objects import RetryPolicy
+from fleet.kube.resource import key_of
 from fleet.model.views import Metadata
 from fleet.placement.controller import PlacementController
 from fleet.placement.metrics import (
@@ -19,6 +21,7 @@ from fleet.placement.reconciler import PlacementReconciler, ReconcilerDeps
 from fleet.placement.selection.resource_filter import build_resource_filter
 from fleet.placement.selection.resource_selection import ResourceSelection
 from fleet.placement.snapshots.resource_snapshots import Pacing, ResourceSnapshots
+from fleet.placement.snapshots.workload_overrides import Overrides
 from fleet.placement.status.kubernetes_events import PlacementEventSink, PlacementReporter
 from fleet.placement.status.namespaced_status import NamespacedStatuses, build_copy_informer
 from fleet.placement.status.staged_runs import StagedRunLister
@@ -50,6 +53,11 @@ def build_placement_controller(
     )
     metrics.watch_snapshots(lambda: total_snapshots_by_kind(caches, resource_snapshots))
     namespaced = NamespacedStatuses(build_copy_informer(access), retry_policy=retry_policy, clock=access.clock)
+    overrides = Overrides(
+        access,
+        namespaced=settings.resource_placements.enabled,
+        list_affected=partial(_list_readers, caches, reads_requests),
+    )
     reconciler = PlacementReconciler(
         ReconcilerDeps(
             caches=caches,
@@ -59,10 +67,18 @@ def build_placement_controller(
             runs=StagedRunLister(access.reads),
             reporter=reporter,
             reads_requests=reads_requests,
+            overrides=overrides,
             retry_policy=retry_policy,
             clock=access.clock,
         )
     )
     return PlacementController(
-        caches, reconciler, namespaced, selection, resource_snapshots, metrics=metrics, clock=access.clock
+        caches, reconciler, namespaced, selection, resource_snapshots, overrides, metrics=metrics, clock=access.clock
     )
+
+
+def _list_readers(caches: Caches, reads_requests: Callable[[Metadata], bool]) -> Iterator[str]:
+    for kinds in caches.kinds:
+        for placement in kinds.placements.store.values():
+            if reads_requests(placement.view.metadata):
+                yield key_of(placement.view.metadata)

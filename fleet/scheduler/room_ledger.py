@@ -272,7 +272,7 @@ class RoomLedger:
             return
         applied, member = read_applied(binding.raw), self._caches.clusters.get(cluster)
         if member is None or not is_included(applied, read_report_time(member)):
-            room.put(name, _Unreported(key, applied, self._needs[key].on(count_nodes(member))))
+            room.put(name, _Unreported(key, applied, needs_on(self._needs[key], member)))
 
     def _remove(self, binding: Binding) -> None:
         key, cluster = owner_key(binding.metadata), binding.spec.target_cluster
@@ -333,7 +333,12 @@ class RoomLedger:
             self._settle_freed(cluster, room, before, key)
 
 
-def count_nodes(cluster: MemberCluster | None) -> int:
+def needs_on(needs: Needs, cluster: MemberCluster | None) -> Mapping[str, int]:
+    labels = None if cluster is None else cluster.metadata.labels
+    return needs.on(_count_nodes(cluster) if needs.per_node or needs.overridden else 1, labels)
+
+
+def _count_nodes(cluster: MemberCluster | None) -> int:
     """1 for a cluster that does not report its nodes."""
     reported = {} if cluster is None else cluster.status.properties or {}
     count = quantity_or_none(reported[NODE_COUNT].value) if NODE_COUNT in reported else None

@@ -192,6 +192,7 @@ PLACING: Final = (
     )
     | on(PLACEMENT, "clusterresourceplacementstatuses", "get list watch create update")
     | on(PLACEMENT, "clusterstagedupdateruns stagedupdateruns", "list")
+    | on(PLACEMENT, "clusterresourceoverrides resourceoverrides", "list watch")
     | on("apiextensions.k8s.io", "customresourcedefinitions", "list watch")
     | on("", "namespaces", "list watch")
 )

@@ -87,6 +87,10 @@ NOT_USED: Final = {
     "asked for by an admission plugin on behalf of whoever creates snapshots, which is no request": _rights(
         "update", "clusterresourceplacements/finalizers", "resourceplacements/finalizers"
     ),
+    "for profiles that look at room, of which the story has none": [
+        *_rights("list", "clusterresourceoverrides", "resourceoverrides"),
+        *_rights("watch", "clusterresourceoverrides", "resourceoverrides"),
+    ],
     "for profiles with quotas, of which the story has none": [
         *(Right(kind, "scheduling.fleet.dev", verb) for kind in _QUOTAS for verb in ("get", "list", "watch")),
         *(Right(f"{kind}/status", "scheduling.fleet.dev", "update") for kind in _QUOTAS),

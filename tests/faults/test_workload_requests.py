@@ -138,13 +138,15 @@ async def own(scene: Scene, kind: str, name: str, spec: Json, namespace: str = "
     await scene.world.create(WORKLOADS[kind], {"metadata": {"name": name, "namespace": namespace}, "spec": spec})
 
 
-async def place(scene: Scene, name: str, namespace: str = "shop", **annotations: str) -> None:
+async def place(
+    scene: Scene, name: str, namespace: str = "shop", policy: Json | None = None, **annotations: str
+) -> None:
     """A placement of a namespace with all that is in it."""
     selector = {"group": "", "version": "v1", "kind": "Namespace", "name": namespace}
     given = {f"scheduling.fleet.dev/{key.replace('_', '-')}": text for key, text in annotations.items()}
     document = {
         "metadata": {"name": name, "annotations": given},
-        "spec": {"resourceSelectors": [selector], "policy": ONE},
+        "spec": {"resourceSelectors": [selector], "policy": policy or ONE},
     }
     await scene.world.create(CLUSTER_SCOPED.placement, document)
 
@@ -200,6 +202,116 @@ async def test_X_12_workloads_add_up_also_from_envelopes(tmp_path: Path) -> None
         await soon(lambda: _needs(scene, "shop", "cpu=3500m,memory=3Gi"))
 
 
+# --- overrides --------------------------------------------------------------------------------------------------------
+
+CLUSTER_OVERRIDE: Final = Resource(
+    "placement.kubernetes-fleet.io",
+    "v1beta1",
+    "clusterresourceoverrides",
+    "ClusterResourceOverride",
+    namespaced=False,
+)
+OVERRIDE: Final = Resource(
+    "placement.kubernetes-fleet.io", "v1beta1", "resourceoverrides", "ResourceOverride", namespaced=True
+)
+REPLICAS: Final = "/spec/replicas"
+CPU: Final = "/spec/template/spec/containers/0/resources/requests/cpu"
+
+
+def rule(op: str = "", path: str = "", value: Any = None, **labels: str) -> Json:
+    """For clusters with these labels, all without; it deletes without an operation."""
+    terms = [{"labelSelector": {"matchLabels": labels}}] if labels else []
+    change: Json = {"overrideType": "Delete"}
+    if op:
+        patch = {"op": op, "path": path} | ({} if op == "remove" else {"value": value})
+        change = {"overrideType": "JSONPatch", "jsonPatchOverrides": [patch]}
+    return {"clusterSelector": {"clusterSelectorTerms": terms}, **change}
+
+
+async def override_namespace(
+    scene: Scene, name: str, *rules: Json, placement: str = "", namespace: str = "shop"
+) -> None:
+    spec: Json = {
+        "clusterResourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
+        "policy": {"overrideRules": list(rules)},
+    } | ({"placement": {"name": placement}} if placement else {})
+    await scene.world.create(CLUSTER_OVERRIDE, {"metadata": {"name": name}, "spec": spec})
+
+
+async def override_web(scene: Scene, name: str, *rules: Json) -> None:
+    spec = {
+        "resourceSelectors": [{"group": "apps", "version": "v1", "kind": "Deployment", "name": "web"}],
+        "policy": {"overrideRules": list(rules)},
+    }
+    await scene.world.create(OVERRIDE, {"metadata": {"name": name, "namespace": "shop"}, "spec": spec})
+
+
+async def join_labelled(scene: Scene, name: str, cpu: str, *, nodes: int | None = None, **labels: str) -> None:
+    await join(scene, name, cpu, nodes=nodes)
+    await scene.world.relabel(name, **labels)
+
+
+ALL: Final = {"placementType": "PickAll"}
+
+
+def read_booked(scene: Scene, cluster: str) -> int:
+    """Thousandths of a core."""
+    assert scene.controller.scheduler is not None
+    frame = scene.controller.scheduler.table.frame()
+    row = frame.row_of(cluster)
+    assert row is not None
+    return int(frame.capacity("cpu").assumed[row])
+
+
+@pytest.mark.parametrize(
+    "rules, prod, lab",
+    [
+        ([rule("replace", REPLICAS, 5, env="prod")], 5, 2),
+        ([rule("replace", CPU, "250m", env="lab")], 2, 0.5),
+        ([rule("replace", REPLICAS, 1), rule("replace", CPU, "3", env="prod")], 3, 1),
+        ([rule("remove", CPU, env="lab")], 2, 0),
+        ([rule(env="lab")], 2, 0),
+        ([rule("add", REPLICAS, 4, env="prod"), rule("replace", REPLICAS, 3, env="prod")], 3, 2),
+        ([rule("replace", "/spec/nothing/replicas", 9)], 2, 2),
+    ],
+    ids=["replicas", "requests", "two rules", "no request", "left out", "the last wins", "not applicable"],
+)
+@pytest.mark.parametrize("by", ["namespace", "name"])
+def test_X_12_overrides_count_on_the_clusters_that_they_are_for(
+    tmp_path: Path, rules: list[Json], prod: float, lab: float, by: str
+) -> None:
+    @virtual
+    async def run() -> None:
+        async with a_scene(tmp_path, EXTENDED) as scene:
+            await join_labelled(scene, "p", "16", env="prod")
+            await join_labelled(scene, "l", "16", env="lab")
+            await own(scene, "Deployment", "web", replicated(pods(container(cpu="1")), 2))
+            await (override_namespace if by == "namespace" else override_web)(scene, "own", *rules)
+            await place(scene, "shop", policy=ALL)
+            await soon(lambda: _is_on(scene, "shop", "p", "l"))
+            booked = {name: read_booked(scene, name) for name in ("p", "l")}
+            assert booked == {"p": prod * 1000, "l": lab * 1000}
+        async with a_scene(tmp_path, EXTENDED, after=scene) as again:
+            await soon(lambda: _has_booked(again, prod + lab))
+
+    run()
+
+
+@virtual
+async def test_X_12_an_override_that_comes_later_lets_a_placement_in_and_names_its_placement(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EXTENDED) as scene:
+        await join_labelled(scene, "small", "2", env="lab")
+        await own(scene, "Deployment", "web", replicated(pods(container(cpu="1")), 3))
+        await place(scene, "shop")
+        await place(scene, "other")
+        await asyncio.sleep(60)
+        assert await scene.world.in_use("shop") == set()
+        await override_namespace(scene, "fewer", rule("replace", REPLICAS, 2, env="lab"), placement="shop")
+        await soon(lambda: _is_on(scene, "shop", "small"))
+        await asyncio.sleep(60)
+        assert await scene.world.in_use("other") == set()
+
+
 # --- what becomes of it -----------------------------------------------------------------------------------------------
 
 
@@ -241,7 +353,7 @@ async def _is_placed(scene: Scene, placement: str) -> bool:
     return bool(await scene.world.in_use(placement))
 
 
-async def _has_booked(scene: Scene, cores: int) -> bool:
+async def _has_booked(scene: Scene, cores: float) -> bool:
     return scene.sample("fleet_room_booked", resource="cpu") == cores
 
 

@@ -10,7 +10,7 @@ from fleet.framework.cycle.decision import Decision
 from fleet.framework.needs import read_row
 from fleet.framework.runtime.reserve_permit import newly_chosen
 from fleet.informers.cache import book_room
-from fleet.scheduler.room_ledger import count_nodes, is_included, read_report_time
+from fleet.scheduler.room_ledger import is_included, needs_on, read_report_time
 from fleet.snapshot.capacity import assumed_ledger
 from fleet.snapshot.table import Table
 
@@ -27,14 +27,14 @@ def build_table(inputs: SimulationInputs) -> Table:
 
 
 def find_booked(inputs: SimulationInputs) -> Booked:
-    nodes = {cluster.metadata.name: count_nodes(cluster) for cluster in inputs.clusters}
+    clusters = {cluster.metadata.name: cluster for cluster in inputs.clusters}
     reported_at = {cluster.metadata.name: read_report_time(cluster) for cluster in inputs.clusters}
     booked: dict[str, Counter[str]] = {}
     for placement in inputs.placements if any(any(each.request.needs) for each in inputs.placements) else ():
         for binding, applied in zip(placement.bindings, placement.applied, strict=True):
             cluster = binding.spec.target_cluster
             if cluster in reported_at and not is_included(applied, reported_at[cluster]):
-                booked.setdefault(cluster, Counter()).update(placement.request.needs.on(nodes[cluster]))
+                booked.setdefault(cluster, Counter()).update(needs_on(placement.request.needs, clusters[cluster]))
     return booked
 
 

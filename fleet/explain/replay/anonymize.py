@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from fleet.framework.policy.resource_requests import OVERRIDDEN
 from fleet.model.keys import (
     LOCALITY,
     MIN_TARGETS,
@@ -277,7 +278,8 @@ class _Names:
         labels = {key: value for key, value in (metadata.labels or {}).items() if key.startswith(PREFIX)}
         if PARENT_PLACEMENT in labels:
             labels[PARENT_PLACEMENT] = self.placements[labels[PARENT_PLACEMENT]]
-        annotations = {key: value for key, value in (metadata.annotations or {}).items() if key in _ANNOTATIONS}
+        kept = {key: value for key, value in (metadata.annotations or {}).items() if key in _ANNOTATIONS}
+        annotations = {key: value.partition(OVERRIDDEN)[0] for key, value in kept.items()}
         return Metadata(
             name=name,
             namespace=self.namespaces[metadata.namespace],

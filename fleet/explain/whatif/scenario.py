@@ -133,10 +133,14 @@ class Scenario:
     def _set_request(self, edit: SetRequest, place: str) -> Scenario:
         for _, message in find_request_problems({edit.resource: "0" if edit.value is None else edit.value}):
             raise InputError(message, field=f"{place}.value", value=edit.value)
-        requests, node_requests = (_leave_out(edit.resource, of) for of in self.question.request.needs)
-        if edit.value is not None:
-            requests |= read_requests({edit.resource: edit.value})
-        request = replace(self.question.request, requests=requests, node_requests=node_requests)
+        needs = self.question.request.needs.without(edit.resource)
+        added = {} if edit.value is None else read_requests({edit.resource: edit.value})
+        request = replace(
+            self.question.request,
+            requests={**needs.fixed, **added},
+            node_requests=needs.per_node,
+            overridden_requests=needs.overridden,
+        )
         return replace(self, question=replace(self.question, request=request))
 
     def _relax_placement_affinity(self, edit: RelaxPlacementAffinity, place: str) -> Scenario:
@@ -196,10 +200,6 @@ def remove_evicted(question: DecisionInput, edits: Sequence[Edit]) -> DecisionIn
         binding for binding in question.bindings if not any(_matches(binding, edit, question.request) for edit in own)
     ]
     return replace(question, bindings=kept) if own else question
-
-
-def _leave_out(resource: str, amounts: Mapping[str, int]) -> dict[str, int]:
-    return {name: amount for name, amount in amounts.items() if name != resource}
 
 
 def _matches(binding: Binding, edit: Evict, request: PlacementRequest) -> bool:

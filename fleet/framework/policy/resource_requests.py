@@ -7,13 +7,18 @@ numbers for everything else, each rounded up, so that what is booked is never le
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+import msgspec
+
 from fleet.model.labels import is_qualified_name
 from fleet.model.quantity import parse_quantity, quantity_or_none
+from fleet.model.selectors import matches
+from fleet.model.views import LabelSelector
 from fleet.snapshot.capacity import MILLI
 
 MOST_RESOURCES: Final = 32
@@ -22,6 +27,8 @@ _LARGEST: Final = 2**60
 _BINARY: Final = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 PER_NODE: Final = ";node:"
 """In the text of what workloads need, in front of what they need on each node."""
+OVERRIDDEN: Final = ";overridden:"
+"""In front of what workloads need whose manifests are not the same on all clusters."""
 MEMORY_LIKE: Final = ("memory", "storage", "hugepages-")
 """How the names of resources begin, or end after a dash, that are counted in bytes."""
 
@@ -58,30 +65,70 @@ def parse_requests(text: str) -> Mapping[str, int]:
     return NOTHING if any(find_request_problems(quantities)) else MappingProxyType(read_requests(quantities))
 
 
+class OverriddenNeeds(msgspec.Struct, frozen=True, gc=False):
+    """What workloads need whose manifests are overridden on some clusters."""
+
+    rules: tuple[tuple[LabelSelector, ...], ...]
+    """Each with alternative selectors of clusters; without any it is for all."""
+    needs: tuple[str, ...]
+    """As text, by the rules that are for a cluster: bit i of the position is rule i."""
+
+    def read(self, labels: Mapping[str, str] | None) -> Needs:
+        """On a cluster with these labels."""
+        rules = (not rule or any(matches(selector, labels) for selector in rule) for rule in self.rules)
+        return parse_needs(self.needs[sum(1 << position for position, holds in enumerate(rules) if holds)])
+
+
 class Needs(NamedTuple):
     """What one cluster's copy of a placement requests, by resource, in whole units."""
 
     fixed: Mapping[str, int] = NOTHING
     per_node: Mapping[str, int] = NOTHING
+    overridden: tuple[OverriddenNeeds, ...] = ()
+    """Beside the others."""
 
-    def on(self, nodes: int) -> Mapping[str, int]:
-        """On a cluster with that many nodes."""
-        if not self.per_node:
+    def on(self, nodes: int, labels: Mapping[str, str] | None = None) -> Mapping[str, int]:
+        """On a cluster with that many nodes, and these labels."""
+        if not self.per_node and not self.overridden:
             return self.fixed
-        resources = dict.fromkeys((*self.fixed, *self.per_node))
-        return {name: self.fixed.get(name, 0) + nodes * self.per_node.get(name, 0) for name in resources}
+        total: Counter[str] = Counter()
+        for needs in (self, *(each.read(labels) for each in self.overridden)):
+            total.update(needs.fixed)
+            for resource, amount in needs.per_node.items():
+                total[resource] += nodes * amount
+        return dict(total)
+
+    def without(self, resource: str) -> Needs:
+        """Of overridden workloads nothing is left: who says what is needed says it for all clusters."""
+        fixed, per_node = (
+            {name: amount for name, amount in amounts.items() if name != resource}
+            for amounts in (self.fixed, self.per_node)
+        )
+        return Needs(fixed, per_node)
 
 
+@lru_cache(4096)  # many placements, and all bindings of one, need the same
 def parse_needs(text: str) -> Needs:
     """Of requests as a placement has them, or as they are computed from its workloads."""
-    fixed, _, per_node = text.partition(PER_NODE)
-    return Needs(parse_requests(fixed), parse_requests(per_node))
+    plain, _, overridden = text.partition(OVERRIDDEN)
+    fixed, _, per_node = plain.partition(PER_NODE)
+    return Needs(parse_requests(fixed), parse_requests(per_node), _parse_overridden(overridden))
+
+
+def _parse_overridden(text: str) -> tuple[OverriddenNeeds, ...]:
+    """Nothing of a text that somebody else wrote."""
+    try:
+        read = _decode_overridden(text) if text else ()
+    except msgspec.MsgspecError:
+        return ()
+    return read if all(len(each.needs) == 1 << len(each.rules) for each in read) else ()
 
 
 def format_needs(needs: Needs) -> str:
     """What `parse_needs` reads."""
     per_node = f"{PER_NODE}{format_requests(needs.per_node)}" if needs.per_node else ""
-    return format_requests(needs.fixed) + per_node
+    overridden = f"{OVERRIDDEN}{msgspec.json.encode(needs.overridden).decode()}" if needs.overridden else ""
+    return format_requests(needs.fixed) + per_node + overridden
 
 
 def read_amount(resource: str, quantity: str | int | float) -> int:
@@ -123,3 +170,6 @@ def _is_in_bytes(resource: str) -> bool:
 def format_requests(requests: Mapping[str, int]) -> str:
     """`cpu=2,memory=4Gi`: what `split_requests` reads."""
     return join_requests({resource: format_amount(resource, requests[resource]) for resource in requests})
+
+
+_decode_overridden = msgspec.json.Decoder(tuple[OverriddenNeeds, ...]).decode

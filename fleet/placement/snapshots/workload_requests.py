@@ -9,24 +9,33 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from fleet.errors import DocumentError
-from fleet.framework.policy.resource_requests import MOST_RESOURCES, Needs, find_request_problems, format_needs
+from fleet.errors import DocumentError, InputError
+from fleet.framework.policy.resource_requests import (
+    MOST_RESOURCES,
+    Needs,
+    OverriddenNeeds,
+    find_request_problems,
+    format_needs,
+)
 from fleet.model.decoding import decode
 from fleet.model.keys import PLACEMENT_GROUP, WORKLOAD_REMARKS, WORKLOAD_REQUESTS
 from fleet.model.quantity import parse_quantity
 from fleet.model.views import Metadata, QuantityText, View
 from fleet.placement.selection.resolution import SelectedObject
 from fleet.placement.selection.resource_filter import ENVELOPES
+from fleet.placement.snapshots.workload_overrides import OverrideRule
 from fleet.snapshot.capacity import MILLI
 
 _MOST_REMARKS: Final = 5
+_MOST_RULES: Final = 6
+"""That change one workload: for each set of them its requests are told."""
 _LONGEST_REMARK: Final = 300
 _REPLICATED: Final = frozenset(
     {("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "ReplicaSet"), ("", "ReplicationController")}
@@ -38,6 +47,7 @@ _POD: Final = ("", "Pod")
 _WORKLOADS: Final = _REPLICATED | {_JOB, _CRON_JOB, _DAEMON_SET, _POD}
 _RESTARTS_ALWAYS: Final = "Always"
 
+RulesOf = Callable[[SelectedObject], Iterable[OverrideRule]]
 _Quantities = dict[str, QuantityText]
 _Amounts = Counter[str]
 """Exact, by resource; of Fractions."""
@@ -114,43 +124,95 @@ class _Envelope(View, frozen=True):
 class _Sum:
     fixed: _Amounts = field(default_factory=Counter)
     per_node: _Amounts = field(default_factory=Counter)
-    remarks: list[str] = field(default_factory=list)
 
-    def add(self, name: tuple[str, str], title: str, content: bytes) -> None:
-        remarks: list[str] = []
+    def add(self, name: tuple[str, str], title: str, content: bytes, remarks: list[str]) -> None:
+        own: list[str] = []
         try:
             pods, copies = _read_pods(name, content)
-            amounts = _sum_pod(pods, remarks)
+            amounts = _sum_pod(pods, own)
         except DocumentError as error:
-            self.remarks.append(f"{error}; it counts as nothing")
+            remarks.append(f"{error}; it counts as nothing")
             return
-        self.remarks += [f"{title}: {remark}; it counts as nothing" for remark in remarks]
+        remarks += [f"{title}: {remark}; it counts as nothing" for remark in own]
         total = self.per_node if name == _DAEMON_SET else self.fixed
         for resource, amount in amounts.items():
             total[resource] += amount * copies
 
+    def round_up(self, remarks: list[str]) -> Needs:
+        return Needs(_round_up(self.fixed, remarks), _round_up(self.per_node, remarks))
 
-def describe_workloads(objects: Iterable[SelectedObject]) -> dict[str, str]:
-    """The annotations that tell it on a policy snapshot."""
-    total = _Sum()
+
+class _Overridden(NamedTuple):
+    rules: tuple[OverrideRule, ...]
+    sums: list[_Sum]
+    """One for each set of rules that are for a cluster."""
+
+
+@dataclass(slots=True)
+class _Workloads:
+    rules_of: RulesOf
+    plain: _Sum = field(default_factory=_Sum)
+    overridden: dict[tuple[tuple[str, int], ...], _Overridden] = field(default_factory=dict)
+    """By override and position of the rules that change them."""
+    remarks: list[str] = field(default_factory=list)
+
+    def add(self, selected: SelectedObject) -> None:
+        name = selected.group, selected.kind
+        if name in _WORKLOADS:
+            self._add_workload(name, f"{selected.kind} {selected.namespace}/{selected.name}", selected)
+        elif selected.group == PLACEMENT_GROUP and selected.kind in ENVELOPES:
+            for entry, content in (decode(selected.content, _Envelope).view.data or {}).items():
+                embedded = decode(bytes(content), _Embedded).view
+                inner = embedded.api_version.rpartition("/")[0], embedded.kind
+                if inner in _WORKLOADS:
+                    title = f"{selected.kind} {selected.name}, {entry}: {embedded.kind} {embedded.metadata.name}"
+                    self.plain.add(inner, title, bytes(content), self.remarks)
+
+    def _add_workload(self, name: tuple[str, str], title: str, selected: SelectedObject) -> None:
+        rules = tuple(self.rules_of(selected))
+        if len(rules) > _MOST_RULES:
+            self.remarks.append(f"{title}: {len(rules)} rules of overrides change it, and {_MOST_RULES} count")
+            rules = rules[:_MOST_RULES]
+        if not rules:
+            self.plain.add(name, title, selected.content, self.remarks)
+            return
+        key = tuple((rule.override, rule.position) for rule in rules)
+        known = self.overridden.setdefault(key, _Overridden(rules, [_Sum() for _ in range(1 << len(rules))]))
+        for position, total in enumerate(known.sums):
+            content: bytes | None = selected.content
+            for bit, rule in enumerate(rules):
+                if content is not None and position >> bit & 1:
+                    content = self._override(title, rule, content)
+            if content is not None:
+                total.add(name, title, content, self.remarks)
+
+    def _override(self, title: str, rule: OverrideRule, content: bytes) -> bytes | None:
+        try:
+            return rule.apply(content)
+        except InputError as error:
+            self.remarks.append(f"{title}: {error}; it counts as it is")
+            return content
+
+    def sum_up(self) -> Needs:
+        overridden = (
+            OverriddenNeeds(
+                tuple(rule.selectors for rule in each.rules),
+                tuple(format_needs(total.round_up(self.remarks)) for total in each.sums),
+            )
+            for each in self.overridden.values()
+        )
+        return self.plain.round_up(self.remarks)._replace(overridden=tuple(overridden))
+
+
+def describe_workloads(objects: Iterable[SelectedObject], rules_of: RulesOf) -> dict[str, str]:
+    """The annotations that tell it on a policy snapshot. `rules_of` lists the rules of overrides that change an
+    object."""
+    workloads = _Workloads(rules_of)
     for selected in objects:
-        _add_object(total, selected)
-    needs = Needs(_round_up(total.fixed, total.remarks), _round_up(total.per_node, total.remarks))
-    texts = {WORKLOAD_REQUESTS: format_needs(needs), WORKLOAD_REMARKS: "\n".join(_shorten(total.remarks))}
+        workloads.add(selected)
+    texts = {WORKLOAD_REQUESTS: format_needs(workloads.sum_up())}
+    texts[WORKLOAD_REMARKS] = "\n".join(_shorten(list(dict.fromkeys(workloads.remarks))))
     return {key: text for key, text in texts.items() if text}
-
-
-def _add_object(total: _Sum, selected: SelectedObject) -> None:
-    if (selected.group, selected.kind) in _WORKLOADS:
-        title = f"{selected.kind} {selected.namespace}/{selected.name}"
-        total.add((selected.group, selected.kind), title, selected.content)
-    elif selected.group == PLACEMENT_GROUP and selected.kind in ENVELOPES:
-        for entry, content in (decode(selected.content, _Envelope).view.data or {}).items():
-            embedded = decode(bytes(content), _Embedded).view
-            name = embedded.api_version.rpartition("/")[0], embedded.kind
-            if name in _WORKLOADS:
-                title = f"{selected.kind} {selected.name}, {entry}: {embedded.kind} {embedded.metadata.name}"
-                total.add(name, title, bytes(content))
 
 
 def _read_pods(name: tuple[str, str], content: bytes) -> tuple[_PodSpec, int]:

@@ -29,7 +29,7 @@ from fleet.model.views import (
     PlacementQuotaSpec,
     PolicySnapshot,
 )
-from fleet.scheduler.room_ledger import count_nodes, read_workloads
+from fleet.scheduler.room_ledger import needs_on, read_workloads
 
 Amounts = Mapping[str, int]
 
@@ -218,7 +218,7 @@ class QuotaLedger:
         names = sorted(name for name, quota in self._quotas.items() if _is_for(quota, key) and quota.selects(placement))
         amounts: Counter[str] = Counter({CLUSTERS: len(clusters)})
         for cluster in clusters:
-            amounts.update(needs.on(count_nodes(self._caches.clusters.get(cluster)) if needs.per_node else 1))
+            amounts.update(needs_on(needs, self._caches.clusters.get(cluster)))
         self._usage[key] = _Usage(amounts, tuple(names))
         for name in names:
             self._used.setdefault(name, Counter()).update(amounts)
