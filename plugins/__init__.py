@@ -8,6 +8,7 @@ from plugins.balanced_allocation import BalancedAllocation
 from plugins.cluster_affinity import ClusterAffinityPlugin
 from plugins.cluster_eligibility import ClusterEligibility
 from plugins.data_locality import DataLocality
+from plugins.default_preemption import DefaultPreemption
 from plugins.desired_batch import DesiredBatch
 from plugins.feed_limit import FeedLimit
 from plugins.feed_preference import FeedPreference
@@ -50,6 +51,7 @@ IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
     ("HubBindingBinder", HubBindingBinder),
     ("QuotaFit", QuotaFit),
     ("PlacementApproval", PlacementApprovalPlugin),
+    ("DefaultPreemption", DefaultPreemption),
 )
 
 

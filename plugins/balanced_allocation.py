@@ -48,7 +48,7 @@ class BalancedAllocation(PluginTraits):
         used = np.full((len(self._args.resources), len(rows)), np.nan)
         for position, resource in enumerate(self._args.resources):
             room = frame.capacity(resource)
-            taken = room.alloc - room.free(priority=req.priority) + amounts.get(resource, 0)
+            taken = room.alloc - room.free(priority=req.priority, placement=req.key) + amounts.get(resource, 0)
             has = room.alloc[rows]
             np.divide(taken[rows], has, out=used[position], where=has > 0)
         known = ~np.isnan(used)

@@ -126,7 +126,7 @@ class ResourceFit(PluginTraits):
         reason = np.zeros(frame.size, dtype=np.uint16)
         for resource, amount in read_amounts(req, frame).items():
             room = frame.capacity(resource)
-            is_short = room.known & (room.free(priority=req.priority) < amount)
+            is_short = room.known & (room.free(priority=req.priority, placement=req.key) < amount)
             never = is_short & (amount > room.alloc)
             if never.any():
                 never &= ~(_read_growth(frame, resource) >= room.used + amount)
@@ -137,7 +137,8 @@ class ResourceFit(PluginTraits):
                 reason[unknown & (reason != _NEVER)] = _UNKNOWN
             elif unknown.any():
                 ctx.warn(RESOURCE_UNKNOWN, resource, from_bools(unknown))
-        own = ctx.active | ctx.obsolete | from_rows(ctx.bindings.unscheduled)
+        given_up = from_rows(ctx.bindings.unscheduled) & ~_find_promised(req, frame)
+        own = ctx.active | ctx.obsolete | given_up
         return Verdict(ok=from_bools(reason == 0) | own, reason=reason)
 
     def pre_score(
@@ -195,7 +196,7 @@ class ResourceFit(PluginTraits):
         allocatable, used = int(room.alloc[row]), int(room.used[row])
         details["allocatable"] = format_amount(resource, allocatable)
         if reason == _INSUFFICIENT:
-            free = int(room.free(priority=req.priority)[row])
+            free = int(room.free(priority=req.priority, placement=req.key)[row])
             grows = amount > allocatable
             details |= {
                 "free": format_amount(resource, free),
@@ -234,6 +235,16 @@ class ResourceFit(PluginTraits):
         yield ClusterTraits({}, {}, capacity)
 
 
+def _find_promised(req: PlacementRequest, frame: Frame) -> int:
+    """Rows where room is kept for another placement that comes before this one."""
+    rows = (
+        frame.row_of(nomination.cluster)
+        for nomination in frame.nominations
+        if nomination.priority >= req.priority and nomination.placement != req.key
+    )
+    return from_rows(row for row in rows if row is not None)
+
+
 def _read_growth(frame: Frame, resource: str) -> FloatArray:
     """Whole units; NaN where a cluster does not say."""
     scale = 1000 if resource in MILLI else 1
@@ -246,7 +257,7 @@ def _share_left(
 ) -> FloatArray:
     """Of the room of each cluster, what is free once the placement is there; NaN for what is not reported."""
     room = frame.capacity(resource)
-    left = room.free(priority=req.priority)[rows]
+    left = room.free(priority=req.priority, placement=req.key)[rows]
     if resource in amounts:
         left = left - amounts[resource][rows]
     has = room.alloc[rows]
@@ -257,7 +268,7 @@ def _share_left(
 def _list_short(req: PlacementRequest, frame: Frame, row: int) -> dict[str, int]:
     """How much is missing, by resource; 0 or less if nothing is."""
     return {
-        resource: amount - int(room.free(priority=req.priority)[row]) if room.known[row] else 0
+        resource: amount - int(room.free(priority=req.priority, placement=req.key)[row]) if room.known[row] else 0
         for resource, amount in read_row(req, frame, row).items()
         for room in (frame.capacity(resource),)
     }

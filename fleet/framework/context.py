@@ -6,7 +6,7 @@ and notes travel in the decision.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
@@ -16,6 +16,7 @@ import msgspec
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.status import Code, Status
 from fleet.framework.types import ExternalQuery, ExternalResult, Ranking, TieBreak
+from fleet.snapshot.sidedata import PlacedBinding
 
 NO_QUERY_RESULTS: Final[Mapping[str, ExternalResult]] = MappingProxyType({})
 
@@ -60,7 +61,13 @@ RESOURCE_UNKNOWN: Final = "ResourceUnknown"
 WriteOperation = Callable[[Any], Awaitable[Status | None]]
 
 
+JudgeWithout = Callable[[Mapping[int, Sequence[PlacedBinding]]], int]
 AskExtender = Callable[[ExternalQuery], Awaitable[ExternalResult]]
+
+
+def _judge_nothing(removed: Mapping[int, Sequence[PlacedBinding]]) -> int:
+    del removed
+    return 0
 
 
 async def _refuse_question(query: ExternalQuery) -> ExternalResult:
@@ -83,6 +90,7 @@ class HookContext:
         "bindings",
         "cursor",
         "desired",
+        "judge_without",
         "need",
         "nominated",
         "notes",
@@ -125,6 +133,8 @@ class HookContext:
         """How many of the best rows Sort has to rank."""
         self.shortfall = 0
         """For PostFilter: how many clusters are missing."""
+        self.judge_without: JudgeWithout = _judge_nothing
+        """For PostFilter: of some rows, those that qualify once the bindings named with them are gone."""
         self.nominated: tuple[int, ...] = ()
         """Rows to pick before any other, where they are feasible."""
         self.cursor = cursor

@@ -52,6 +52,7 @@ from fleet.model.keys import (
     GATES,
     LOCALITY,
     MIN_TARGETS,
+    NEVER,
     NUMBER_OF_CLUSTERS,
     OPTIONS,
     PARENT_PLACEMENT,
@@ -60,6 +61,8 @@ from fleet.model.keys import (
     PICK_N,
     PLACEMENT_GENERATION,
     PLACEMENT_LABELS,
+    PREEMPTION_POLICY,
+    PRIORITY,
     QUOTAS,
     REQUESTS,
     SCHEDULER_NAME,
@@ -156,7 +159,9 @@ class PlacementRequest:
     unused: tuple[UnusedPart, ...] = ()
     """Parts of the policy that its placement type does not evaluate."""
     priority: int = 0
-    """For PreEnqueue."""
+    """For PreEnqueue, and where a profile evicts."""
+    never_preempts: bool = False
+    """Nothing is evicted for it."""
     min_targets: int | None = None
     """PickN: without that many clusters no further one is taken."""
     requests: Mapping[str, int] = field(default_factory=dict)
@@ -280,6 +285,8 @@ def write_annotations(request: PlacementRequest) -> dict[str, str]:
         PLACEMENT_LABELS: format_labels(request.labels),
         QUOTAS: write_quotas(request.quotas),
         MIN_TARGETS: "" if request.min_targets is None else str(request.min_targets),
+        PRIORITY: str(request.priority) if request.priority else "",
+        PREEMPTION_POLICY: NEVER if request.never_preempts else "",
     }
     return {key: text for key, text in texts.items() if text}
 
@@ -331,6 +338,8 @@ def compile_request(
         constraints=tuple(_constraints(policy, problems)) if kind == PICK_N else (),
         tolerations=policy.tolerations if selects else (),
         problems=tuple(problems),
+        priority=_read_priority(own.get(PRIORITY, "")),
+        never_preempts=own.get(PREEMPTION_POLICY) == NEVER,
         min_targets=least,
         requests=dict(needs.fixed),
         node_requests=needs.per_node,
@@ -344,6 +353,11 @@ def compile_request(
         scheduler_name=named,
         policy=snapshot.spec.policy,
     )
+
+
+def _read_priority(text: str) -> int:
+    """As the scheduler wrote it: annotations of placements do not say it."""
+    return int(text) if text.removeprefix("-").isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
 def _read_needs(own: Mapping[str, str], of_snapshot: Mapping[str, str]) -> tuple[Requester | None, Needs]:

@@ -106,7 +106,7 @@ class ExternalResult:
 
 @dataclass(frozen=True, slots=True)
 class EvictionPlan:
-    """Bindings that would have to go, by cluster."""
+    """Bindings that would have to go: a cluster and a placement each."""
 
     victims: tuple[tuple[str, str], ...] = ()
 

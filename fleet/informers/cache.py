@@ -21,12 +21,21 @@ from fleet.informers.recent_placements import RecentPlacements
 from fleet.kube.cache.store import Codec, Store, build_codec
 from fleet.kube.informer import Informer, InformerConfig
 from fleet.kube.resource import key_of
-from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, PRIORITY_CLASSES, PlacementScope, owner_key
+from fleet.kube.scopes import (
+    CLUSTER_SCOPED,
+    DISRUPTION_BUDGETS,
+    MEMBER_CLUSTERS,
+    NAMESPACED,
+    PRIORITY_CLASSES,
+    PlacementScope,
+    owner_key,
+)
 from fleet.model.decoding import decode
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import (
     Binding,
+    DisruptionBudget,
     MemberCluster,
     Observed,
     Placement,
@@ -38,7 +47,7 @@ from fleet.model.views import (
 )
 from fleet.snapshot.capacity import MOST_BOOKED, assumed_ledger
 from fleet.snapshot.frame import Frame
-from fleet.snapshot.sidedata import NO_RESIDENTS, RECENT_PLACEMENTS, FeedSample, Residents
+from fleet.snapshot.sidedata import NO_RESIDENTS, RECENT_PLACEMENTS, FeedSample, Nomination, PlacedBinding, Residents
 from fleet.snapshot.table import Table
 
 _BY_OWNER: Final = "owner"
@@ -77,6 +86,8 @@ class Caches:
         self.cluster_informer = Informer(access, MEMBER_CLUSTERS, _CLUSTER_CODEC)
         self.priority_classes = Informer(access, PRIORITY_CLASSES, build_codec(PriorityClass), optional=True)
         """Not run with the others: few hubs have placements that name one."""
+        self.disruption_budgets = Informer(access, DISRUPTION_BUDGETS, build_codec(DisruptionBudget), optional=True)
+        """Not run with the others: few configurations have a profile that evicts."""
         scopes = (CLUSTER_SCOPED, NAMESPACED) if namespaced_placements else (CLUSTER_SCOPED,)
         self.kinds = tuple(_kinds(scope, access) for scope in scopes)
         self._watches_quotas = asyncio.Event()
@@ -184,6 +195,8 @@ class FleetTable:
         """By cluster, what is booked of each resource."""
         self.read_residents: Callable[[], Residents] = lambda: NO_RESIDENTS
         """Of all clusters. What it returns must not change."""
+        self._placed: dict[str, tuple[PlacedBinding, ...]] = {}
+        self._nominations: tuple[Nomination, ...] = ()
         self._lock = threading.Lock()
         clusters.subscribe(self._update)
 
@@ -195,6 +208,10 @@ class FleetTable:
                     self._feed(table, name)
                 for cluster, booked in self._booked.items():
                     book_room(table, cluster, booked)
+                for cluster, bindings in self._placed.items():
+                    _set_placed(table, cluster, bindings)
+                if self._nominations:
+                    table.nominate(self._nominations)
                 self._table = table
             counts = None if self._recent is None else self._recent.count(self._samples, self._clusters)
             if counts is not None:
@@ -221,6 +238,24 @@ class FleetTable:
             if self._table is not None:
                 book_room(self._table, cluster, booked, before)
 
+    def set_placed(self, cluster: str, bindings: tuple[PlacedBinding, ...]) -> None:
+        """The bindings there that may be evicted, or leave. Also for a cluster that is not known yet."""
+        with self._lock:
+            if bindings:
+                self._placed[cluster] = bindings
+            else:
+                self._placed.pop(cluster, None)
+            if self._table is not None:
+                _set_placed(self._table, cluster, bindings)
+
+    def nominate(self, nominations: tuple[Nomination, ...]) -> None:
+        """All clusters where room is kept."""
+        with self._lock:
+            if nominations != self._nominations:
+                self._nominations = nominations
+                if self._table is not None:
+                    self._table.nominate(nominations)
+
     def _feed(self, table: Table, name: str) -> None:
         sample = self._samples[name]
         times = dict.fromkeys(sample.clusters, sample.sampled_at)
@@ -235,6 +270,7 @@ class FleetTable:
                 self._table.put(new)
                 if not is_known:
                     book_room(self._table, new.metadata.name, self._booked.get(new.metadata.name, {}))
+                    _set_placed(self._table, new.metadata.name, self._placed.get(new.metadata.name, ()))
                 if self._recent is not None:
                     note = self._recent.note_report if is_known else self._recent.note_joined
                     note(new.metadata.name)
@@ -252,6 +288,11 @@ def book_room(table: Table, cluster: str, booked: Mapping[str, int], before: Map
         more = min(booked.get(resource, 0), MOST_BOOKED) - min(former.get(resource, 0), MOST_BOOKED)
         if more:
             table.book(assumed_ledger(resource), cluster, more)
+
+
+def _set_placed(table: Table, cluster: str, bindings: tuple[PlacedBinding, ...]) -> None:
+    if cluster in table:
+        table.set_placed(cluster, bindings)
 
 
 def is_latest(snapshot: PolicySnapshot) -> bool:

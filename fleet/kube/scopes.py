@@ -70,6 +70,9 @@ NAMESPACED: Final = _build_scope(
     "ResourcePlacement", "SchedulingPolicySnapshot", "ResourceSnapshot", "ResourceBinding", namespaced=True
 )
 MEMBER_CLUSTERS: Final = _build_resource(CLUSTER_GROUP, "MemberCluster", namespaced=False)
+DISRUPTION_BUDGETS: Final = _build_resource(
+    PLACEMENT_GROUP, "ClusterResourcePlacementDisruptionBudget", namespaced=False
+)
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 
 

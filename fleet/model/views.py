@@ -374,6 +374,7 @@ class PlacementOptionsSpec(View, frozen=True):
     scheduler_name: str = ""
     priority_class_name: str = ""
     priority: int | None = None
+    preemption_policy: str | None = None
     gates: tuple[Gate, ...] = ()
     approvals: tuple[ApprovalRule, ...] = ()
     requests: dict[str, QuantityText] | None = None
@@ -401,6 +402,27 @@ class PriorityClass(View, frozen=True, gc=False):
 
     metadata: Metadata = Metadata()
     value: int = 0
+    preemption_policy: str | None = None
+
+
+class DisruptionBudgetSpec(View, frozen=True, gc=False):
+    max_unavailable: int | str | None = None
+    min_available: int | str | None = None
+
+
+class DisruptionBudget(View, frozen=True):
+    """ClusterResourcePlacementDisruptionBudget."""
+
+    metadata: Metadata = Metadata()
+    spec: DisruptionBudgetSpec = DisruptionBudgetSpec()
+
+
+class PreemptionStatus(View, frozen=True, gc=False):
+    cluster: str = ""
+    priority: int = 0
+    phase: str = ""
+    victims: tuple[str, ...] = ()
+    since: str = ""
 
 
 class PlacementOptionsStatus(View, frozen=True):
@@ -411,6 +433,7 @@ class PlacementOptionsStatus(View, frozen=True):
     conditions: tuple[Condition, ...] = ()
     waiting: tuple[WaitingTarget, ...] = ()
     nominated_targets: tuple[NominatedTarget, ...] = ()
+    preemptions: tuple[PreemptionStatus, ...] = ()
 
 
 class PlacementOptions(View, frozen=True):

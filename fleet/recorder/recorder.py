@@ -225,8 +225,10 @@ class RecordedAttempt:
             sidedata=encode_sidedata(
                 inputs.frame,
                 feeds=bool(inputs.frame.feeds) and reads_sidedata(inputs.profile, "feeds"),
-                ledgers=bool(inputs.frame.ledgers) and reads_sidedata(inputs.profile, "room"),
+                ledgers=bool(inputs.frame.ledgers or inputs.frame.nominations)
+                and reads_sidedata(inputs.profile, "room"),
                 residents=_list_residents(inputs),
+                placed=inputs.profile.evicts and (self.record.decision is None or not self.record.decision.fulfilled),
             ),
         )
 

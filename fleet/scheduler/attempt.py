@@ -43,6 +43,7 @@ from fleet.scheduler.cleanup import Cleanup
 from fleet.scheduler.companions import Companions
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, Precondition, raise_failure
 from fleet.scheduler.dispatch.status_calls import StatusWriter
+from fleet.scheduler.preemption.preemptions import Preemptions
 from fleet.scheduler.profiles import Frameworks
 from fleet.scheduler.requests import PARTS_ON_LOOP, RequestCache
 from fleet.scheduler.telemetry.kubernetes_events import FAILED, SchedulingEvents
@@ -104,6 +105,7 @@ class AttemptRunner:
         settle_room: Callable[[PlacementKey], None] = lambda _: None,
         note_decision: Callable[[PlacementKey, CompiledProfile, frozenset[str]], None] = lambda *_: None,
         recent: RecentPlacements | None = None,
+        preemptions: Preemptions | None = None,
     ) -> None:
         """With `reads_live`, every attempt lists the bindings, not only if the cache may lack one of our own writes.
         `on_decided` is called right after every decision, with any outcome, and `note_decision` with the plugins that
@@ -129,6 +131,7 @@ class AttemptRunner:
         self._requests = requests or RequestCache(self._companions.scheduler_name_of, self._companions.annotations_of)
         self._extenders = extenders or ExtenderClient()
         self._recent = recent
+        self._preemptions = preemptions
         self._rejectors: dict[PlacementKey, frozenset[str] | None] = {}
         """Of the attempts that have read the fleet; None until they are decided."""
         self._cursors: dict[str, int] = {}
@@ -160,6 +163,8 @@ class AttemptRunner:
                 self._recent.settle(key)
         self._settle_room(key)
         self._note_uncertainty(record)
+        if self._preemptions is not None:
+            self._preemptions.note_result(record)
         return record
 
     def find_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
@@ -246,6 +251,7 @@ class AttemptRunner:
             decision = await self._run_binding_cycle(scope, bindings)
         else:
             _, decision = await self._decide(scope, bindings)
+            self._begin_preemption(scope, decision)
             await self._write(scope, decision)
             if not scope.request.problems:
                 await self._cycles.end_wait(record.key, scope.request.uid)
@@ -286,6 +292,7 @@ class AttemptRunner:
                 if newly_chosen(decision):
                     permitted = await cycle.reserve_and_permit(inputs, decision, scope.state)
                     record.inputs, record.decision = permitted.inputs, permitted.decision
+                self._begin_preemption(scope, decision if permitted is None else permitted.decision)
             if permitted is None:
                 await self._write(scope, decision)
                 await cycle.end_wait()
@@ -328,13 +335,14 @@ class AttemptRunner:
         self._rejectors[record.key] = None
         if framework.profile.reads_quotas:
             scope.request = replace(scope.request, quotas=self._quotas_of(record.key))
+        nominated = self._list_nominated(scope)
         inputs = framework.inputs(
             scope.request,
             bindings,
             now=record.started,
             previous=scope.snapshot.view.status,
             cursor=self._cursors.get(framework.scheduler_name, 0),
-            nominated=self._list_nominated(scope),
+            nominated=nominated,
         )
         inputs = replace(inputs, frame=inputs.frame.apart()) if scope.is_large else inputs
         while True:
@@ -360,9 +368,17 @@ class AttemptRunner:
         return inputs, decision
 
     def _list_nominated(self, scope: AttemptScope) -> tuple[str, ...]:
-        if not scope.framework.profile.has_effects:
-            return ()
-        return self._cycles.list_nominated(scope.record.key, scope.request)
+        key, profile = scope.record.key, scope.framework.profile
+        waiting = self._cycles.list_nominated(key, scope.request) if profile.has_effects else ()
+        if self._preemptions is None or not profile.evicts:
+            return waiting
+        self._preemptions.prepare(key, scope.request)
+        return tuple(dict.fromkeys((*self._preemptions.list_nominated(key), *waiting)))
+
+    def _begin_preemption(self, scope: AttemptScope, decision: Decision) -> None:
+        """Before the next decision."""
+        if self._preemptions is not None and scope.framework.profile.evicts:
+            self._preemptions.begin(scope.record.key, decision)
 
     def _decide_and_render(self, framework: Framework, inputs: DecisionInput, state: CycleState) -> Decision:
         decision = self._run_plugins(framework, inputs, state)

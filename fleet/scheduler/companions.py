@@ -37,6 +37,7 @@ class Companion:
     """Empty if they name none; that of the placement's annotation counts then."""
     priority_class_name: str = ""
     priority: int | None = None
+    preemption_policy: str | None = None
     gates: tuple[Gate, ...] = ()
     approvals: tuple[ApprovalRule, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -95,6 +96,7 @@ def read_companion(spec: PlacementOptionsSpec) -> Companion:
         scheduler_name=spec.scheduler_name,
         priority_class_name=spec.priority_class_name,
         priority=spec.priority,
+        preemption_policy=spec.preemption_policy,
         gates=spec.gates,
         approvals=spec.approvals,
         annotations=dict(_write_annotations(spec)),

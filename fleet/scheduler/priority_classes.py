@@ -8,6 +8,7 @@ from typing import Final, NoReturn
 
 from fleet.errors import InputError
 from fleet.kube.informer import Informer
+from fleet.model.keys import NEVER
 from fleet.model.views import Observed, PriorityClass
 from fleet.scheduler.companions import LARGEST_PRIORITY, Companion
 
@@ -41,6 +42,16 @@ class PriorityClasses:
             raise InputError(f"priority {companion.priority} contradicts PriorityClass {name}, which says {value}")
         return value
 
+    def never_preempts(self, companion: Companion, class_name: str) -> bool:
+        """Whether the placement says so, else its class. Raises InputError for a class that is missing."""
+        policy = companion.preemption_policy
+        name = companion.priority_class_name or class_name
+        if policy is None and name:
+            self._find_value(name)
+            known = self._informer.store.get(name)
+            policy = None if known is None else known.view.preemption_policy
+        return policy == NEVER
+
     def _find_value(self, name: str) -> int:
         self._is_needed.set()
         known = self._informer.store.get(name)
@@ -53,7 +64,11 @@ class PriorityClasses:
         return known.view.value
 
     def _on_event(self, old: Observed[PriorityClass] | None, new: Observed[PriorityClass] | None) -> None:
-        if old is None or new is None or old.view.value != new.view.value:
+        if old is None or new is None or _read_terms(old) != _read_terms(new):
             known = old if new is None else new
             assert known is not None
             self._on_change(known.view.metadata.name)
+
+
+def _read_terms(known: Observed[PriorityClass]) -> tuple[int, str | None]:
+    return known.view.value, known.view.preemption_policy

@@ -138,6 +138,11 @@ class Frameworks:
         return self.default.queue_sort_func()
 
     @property
+    def evict(self) -> bool:
+        """Whether a profile makes room by evicting."""
+        return any(framework.profile.evicts for framework in self)
+
+    @property
     def event_sources(self) -> EventSources:
         """Of all profiles; plugins with equal arguments register the same events."""
         sources: dict[tuple[str, str, bool], RegisteredSource] = {}

@@ -199,6 +199,9 @@ class RoomLedger:
 
     # --- what is booked -----------------------------------------------------------------------------------------------
 
+    def find_needs(self, key: PlacementKey) -> Needs:
+        return self._needs.get(key, Needs())
+
     def find_booked(self, cluster: str) -> Mapping[str, int]:
         room = self._rooms.get(cluster)
         return NOTHING if room is None else room.booked

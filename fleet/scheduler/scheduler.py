@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Set
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, Final
 
 import structlog
 
 from fleet.clock import Clock, to_nanoseconds
-from fleet.errors import StaleInputs
+from fleet.errors import InputError, StaleInputs
 from fleet.external.extender_client import ExtenderClient
 from fleet.external.feed_collector import FeedCollector
 from fleet.framework.approvals import ApprovalFacts
@@ -34,13 +34,14 @@ from fleet.framework.runtime.framework import (
     with_watch_hub,
 )
 from fleet.framework.runtime.locks import ReadWriteLock
+from fleet.framework.types import PluginTraits
 from fleet.informers.cache import Caches, FleetTable
 from fleet.informers.recent_placements import RecentPlacements
 from fleet.informers.shared_watches import SharedWatches
 from fleet.kube.api import Api, ClassedApi
 from fleet.kube.objects import RetryPolicy
 from fleet.kube.scopes import MEMBER_CLUSTERS
-from fleet.model.keys import PICK_N
+from fleet.model.keys import NEVER, PICK_N, PREEMPTION_POLICY, PRIORITY, PRIORITY_CLASS
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import ApprovalRule, MemberCluster, Metadata, PlacementPolicy
 from fleet.scheduler.attempt import AttemptRunner
@@ -65,6 +66,8 @@ from fleet.scheduler.events.resident_hints import ResidentHints, may_end_rejecti
 from fleet.scheduler.load_requests import find_cpu_request
 from fleet.scheduler.loop import Loop
 from fleet.scheduler.pre_enqueue import PreEnqueueRunner
+from fleet.scheduler.preemption.placed_bindings import PlacedBindings
+from fleet.scheduler.preemption.preemptions import Preemptions
 from fleet.scheduler.priority_classes import PriorityClasses
 from fleet.scheduler.profiles import build_configured_frameworks, close_retired, describe_choice
 from fleet.scheduler.queue.async_queue import AsyncQueue
@@ -79,11 +82,13 @@ from fleet.scheduler.resident_ledger import ResidentLedger
 from fleet.scheduler.room_ledger import RoomLedger
 from fleet.scheduler.telemetry.kubernetes_events import EventSink, SchedulingEvents
 from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics
+from fleet.scheduler.telemetry.preemption_reports import PreemptionReports
 from fleet.settings import Settings
 from fleet.snapshot.sidedata import FeedSample, ResidentGroup
 from fleet.worker_thread import WorkerThread
 
 PRIORITY_CHANGED: Final = "PriorityClass/Changed"
+BUDGET_CHANGED: Final = "DisruptionBudget/Changed"
 ROOM: Final = "room"
 """In READS of plugins."""
 _ANY: Final = PlacementPolicy()
@@ -152,9 +157,7 @@ class Scheduler:
         """Of the leadership; set before `run`."""
         self._running_on: asyncio.AbstractEventLoop | None = None
         self._caches = caches
-        requests = RequestCache(
-            self.companions.scheduler_name_of, self.companions.annotations_of, self.frameworks.reads_labels
-        )
+        requests = RequestCache(self.companions.scheduler_name_of, self._read_annotations, self.frameworks.reads_labels)
         self._thread = WorkerThread("decisions")
         self._compiler = BackgroundCompiler(requests, self._thread, self._enqueue_compiled)
         self._priority_classes = PriorityClasses(caches.priority_classes, self._refresh_priorities)
@@ -167,6 +170,15 @@ class Scheduler:
             compiler=self._compiler,
             clock=clock,
         )
+        self._placed = PlacedBindings(
+            caches,
+            self.table,
+            companions=self.companions,
+            classes=self._priority_classes,
+            room=self._room,
+            compares_room=self._compares_room,
+        )
+        self._placed.need(is_needed=self.frameworks.evict)
         hints = ClusterHints(
             caches, profile_of=self._profile_of, requests=requests, residents_of=self._residents.read, clock=clock
         )
@@ -214,6 +226,23 @@ class Scheduler:
             clock=clock,
         )
         self._quota_status = QuotaStatus(caches, self._quotas, retry_policy=retry_policy, clock=clock)
+        self._preemptions = Preemptions(
+            caches,
+            self.table,
+            self._placed,
+            bindings=bindings,
+            store=self.companion_status,
+            reports=PreemptionReports(
+                caches=caches,
+                enqueue=self._enqueue_answered,
+                on_freed=self._report_room_given_up,
+                events=self._events,
+                metrics=metrics,
+            ),
+            clock=clock,
+        )
+        self._placed.on_budget = self._enqueue_evicting
+        self.companion_status.find_preemptor = self._preemptions.find
         self._approval_watch = ApprovalWatch(
             caches,
             self.parked,
@@ -235,6 +264,7 @@ class Scheduler:
             room=self._room,
             release=self._releases.add,
             on_event=metrics.observe_event,
+            keeps_room_on=self._preemptions.keeps_room_on,
             clock=clock,
             batched=settings.queue.mode == "batched",
         )
@@ -269,6 +299,7 @@ class Scheduler:
                 quotas_of=self._read_quotas,
                 thread=self._thread,
                 recent=self.recent,
+                preemptions=self._preemptions,
             ),
             track_attempt=self._track_attempt,
             recorder=recorder,
@@ -309,6 +340,8 @@ class Scheduler:
         self._sources = self.frameworks.event_sources
         self._eligibility_rules = self.frameworks.list_eligibility_rules()
         self._plugin_hints.register(framework.profile for framework in self.frameworks)
+        self._placed.need(is_needed=self.frameworks.evict)
+        self._preemptions.reload()
         names, moved = prepared.names, prepared.moved_names
         self._handlers.reload(
             is_changed=lambda placement: self._profile_name_of(placement) in names,
@@ -331,10 +364,12 @@ class Scheduler:
         self._room.begin()
         self._running_on = asyncio.get_running_loop()
         self._quotas.begin()
+        self._preemptions.restore()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._dispatcher.run(), name="sending writes")
             releasing = group.create_task(self._releases.run(), name="releasing bindings")
             watching = group.create_task(self._priority_classes.run(), name="priority classes")
+            counting = group.create_task(self._placed.budgets.run(), name="disruption budgets")
             compiling = group.create_task(self._compiler.run(), name="compiling large policies")
             scheduling = self._loop.run(self._settings.worker_count, epoch=self.epoch)
             working = group.create_task(scheduling, name="scheduling")
@@ -342,19 +377,22 @@ class Scheduler:
             await self.feeds.wait_until_tried()
             group.create_task(self.companion_status.run(), name="writing the status of options")
             group.create_task(self._approval_watch.run(), name="watching approvals")
-            counting = group.create_task(self._quota_status.run(), name="writing the status of quotas")
+            summing = group.create_task(self._quota_status.run(), name="writing the status of quotas")
+            group.create_task(self._preemptions.run(), name="making room")
             self._handlers.start()
             await stopping.wait()
             sampling.cancel()
-            counting.cancel()
+            summing.cancel()
             compiling.cancel()
             self.queue.close()
             self.parked.close()
             self._releases.close()
             self.companion_status.close()
             self._approval_watch.close()
+            self._preemptions.close()
             await asyncio.wait((working, releasing))
             watching.cancel()
+            counting.cancel()
             self._dispatcher.close()
 
     def close(self) -> None:
@@ -407,6 +445,12 @@ class Scheduler:
 
         self._handlers.on_freed(cluster, before, after, may_help)
 
+    def _report_room_given_up(self, cluster: str, requests: Booked, placement: PlacementKey) -> None:
+        """It was kept for this placement."""
+        booked = self._room.find_booked(cluster)
+        before = {name: booked.get(name, 0) + requests.get(name, 0) for name in (*booked, *requests)}
+        self._report_freed(cluster, before, booked, placement)
+
     def _waits_for_room(self, key: PlacementKey) -> bool:
         """What other plugins have refused would be refused again, give its room back, and wake the next."""
         return may_end_rejection(self._profile_of_key(key), self._find_rejectors(key), ROOM)
@@ -418,6 +462,25 @@ class Scheduler:
         item = self.queue.peek(key)
         is_in_flight = item is not None and item.state is ItemState.IN_FLIGHT
         return self._loop.attempts.find_rejectors(key) if is_in_flight else self._read_rejectors(key)
+
+    def _compares_room(self, placement: Metadata) -> bool:
+        """Whether it is scheduled here, by a profile that looks at room."""
+        judges = self._profile_of(placement).judges
+        return not self._is_foreign(placement) and any(
+            ROOM in getattr(judge.plugin, "READS", PluginTraits.READS) for judge in judges
+        )
+
+    def _read_annotations(self, placement: Metadata) -> dict[str, str]:
+        """What decisions read beside policies: also priorities, if a profile evicts."""
+        annotations = self.companions.annotations_of(placement)
+        if self._placed.is_needed:
+            companion = self.companions.find(PlacementKey.of(placement))
+            named = placement.annotation(PRIORITY_CLASS) or ""
+            with suppress(InputError):
+                annotations[PRIORITY] = str(self._priority_classes.find_priority(companion, named))
+                if self._priority_classes.never_preempts(companion, named):
+                    annotations[PREEMPTION_POLICY] = NEVER
+        return annotations
 
     def _read_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
         item = self.queue.peek(key)
@@ -452,7 +515,9 @@ class Scheduler:
 
     def _refresh_priorities(self, class_name: str) -> None:
         """Of the placements that wait: they rank by it, or are held no longer, and are not tried again otherwise."""
-        self.queue.refresh(list(self._pre_enqueue.list_users(class_name)), trigger=PRIORITY_CHANGED)
+        users = list(self._pre_enqueue.list_users(class_name))
+        self._placed.note(users)
+        self.queue.refresh(users, trigger=PRIORITY_CHANGED)
 
     def _activate(self, placement: str) -> None:
         """For plugins. A process that begins to lead tries all placements anyway."""
@@ -483,6 +548,11 @@ class Scheduler:
     def _list_approval_rules(self, key: PlacementKey, facts: ApprovalFacts) -> list[ApprovalRule]:
         placement = self._caches.placement(key)
         return list_approval_rules(self._profile_of(None if placement is None else placement.view.metadata), facts)
+
+    def _enqueue_evicting(self) -> None:
+        """Those that wait, and may evict now what they could not."""
+        keys = [key for key in self._handlers.list_waiting() if self._profile_of_key(key).evicts]
+        self.queue.requeue(keys, trigger=BUDGET_CHANGED)
 
     def _enqueue_answered(self, key: PlacementKey, trigger: str) -> None:
         self.queue.add(key, trigger=trigger)

@@ -54,7 +54,9 @@ class Capacity:
         """Nominations have the row of their cluster."""
         scale = 1000 if resource in MILLI else 1
         self._promised = [
-            (row, nomination.priority, nomination.requests.get(resource, 0)) for row, nomination in nominations
+            (row, nomination, amount)
+            for row, nomination in nominations
+            if (amount := nomination.requests.get(resource, 0))
         ]
         self.known: BoolArray = ~np.isnan(allocatable) & ~np.isnan(available)
         self.alloc: Int64Array = np.where(self.known, _whole(allocatable * scale), 0)
@@ -63,11 +65,11 @@ class Capacity:
         for column in (self.known, self.alloc, self.used):
             column.flags.writeable = False
 
-    def free(self, *, priority: int) -> Int64Array:
-        """The capacity available to a placement of this priority."""
+    def free(self, *, priority: int, placement: str = "") -> Int64Array:
+        """The capacity available to a placement of this priority; what is nominated to itself is."""
         left: Int64Array = self.alloc - self.used - self.assumed
-        for row, nominated, amount in self._promised:
-            if nominated >= priority:
+        for row, nomination, amount in self._promised:
+            if nomination.priority >= priority and nomination.placement != placement:
                 left[row] -= amount
         return left
 

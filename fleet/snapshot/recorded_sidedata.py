@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from fleet.snapshot.frame import Frame
-from fleet.snapshot.sidedata import NO_RESIDENTS, ResidentGroup, Residents
+from fleet.snapshot.sidedata import NO_RESIDENTS, Nomination, PlacedBinding, ResidentGroup, Residents
 from fleet.snapshot.table import Table
 
 
@@ -31,16 +31,23 @@ class _RecordedSideData(msgspec.Struct, frozen=True, array_like=True):
     ledgers: dict[str, dict[str, int]]
     """By cluster; those without an amount are left out."""
     residents: list[_RecordedResidents] = []
+    nominations: tuple[Nomination, ...] = ()
+    placed: dict[str, tuple[PlacedBinding, ...]] = {}
+    """By cluster."""
 
 
-def encode_sidedata(frame: Frame, *, feeds: bool, ledgers: bool, residents: Residents = NO_RESIDENTS) -> bytes:
-    """Empty without any. `residents` are those that the decision read."""
+def encode_sidedata(
+    frame: Frame, *, feeds: bool, ledgers: bool, residents: Residents = NO_RESIDENTS, placed: bool = False
+) -> bytes:
+    """Empty without any. `residents` are those that the decision read; nominations belong to the ledgers."""
     recorded = _RecordedSideData(
         {name: _record_feed(frame, name) for name in sorted(frame.feeds)} if feeds else {},
         {name: booked for name in sorted(frame.ledgers) if (booked := _list_booked(frame, name))} if ledgers else {},
         [_record_residents(group, residents[group]) for group in sorted(residents)],
+        frame.nominations if ledgers else (),
+        {frame.name(row): bindings for row, bindings in enumerate(frame.placed) if bindings} if placed else {},
     )
-    is_empty = not (recorded.feeds or recorded.ledgers or recorded.residents)
+    is_empty = recorded == _RecordedSideData({}, {})
     return b"" if is_empty else msgspec.msgpack.encode(recorded)
 
 
@@ -86,3 +93,7 @@ def restore_sidedata(table: Table, encoded: bytes) -> None:
                 for each in recorded.residents
             }
         )
+    for cluster, bindings in recorded.placed.items():
+        table.set_placed(cluster, bindings)
+    if recorded.nominations:
+        table.nominate(recorded.nominations)

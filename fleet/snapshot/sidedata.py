@@ -25,13 +25,22 @@ def list_recent_columns(load: str) -> tuple[str, str, str]:
     return load, f"{load}/known", f"{load}/cpu"
 
 
+LEAVING: Final = "Leaving"
+"""State of a binding that is given up, whose object is still there."""
+
+
 class PlacedBinding(NamedTuple):
     """A placement's binding on a cluster."""
 
     placement: str
     priority: int = 0
     started: int = 0
+    """Nanoseconds since the epoch."""
     state: str = ""
+    requests: tuple[tuple[str, int], ...] = ()
+    """The room that it takes."""
+    disruptions: int = 0
+    """How many bindings of its placement may be evicted."""
 
 
 class ResidentGroup(msgspec.Struct, frozen=True, array_like=True, order=True, cache_hash=True):
@@ -101,6 +110,8 @@ class Nomination:
     placement: str
     priority: int
     requests: Mapping[str, int]
+    victims: tuple[str, ...] = ()
+    """Placements whose bindings have to leave the cluster first, and are there still."""
 
 
 @dataclass(frozen=True, slots=True)

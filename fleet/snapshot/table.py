@@ -7,13 +7,14 @@ place. `freeze` returns the current state at almost no cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fleet.model.views import MemberCluster, MemberClusterStatus
+from fleet.snapshot.capacity import assumed_ledger
 from fleet.snapshot.columns.bitset import FloatArray, Int64Array, enlarge, from_rows, writable
 from fleet.snapshot.columns.rows import Blocks, NameIndex
 from fleet.snapshot.columns.signals import signals_of
@@ -184,6 +185,17 @@ class Table:
         row = self._row(cluster)
         self._set_placed(row, tuple(binding for binding in self._placed[row] if binding.placement != placement))
 
+    def set_placed(self, cluster: str, bindings: Iterable[PlacedBinding]) -> None:
+        """All bindings on a cluster."""
+        self._set_placed(self._row(cluster), tuple(bindings))
+
+    def give_back(self, row: int, bindings: Collection[PlacedBinding]) -> None:
+        """Take some of a row's bindings away hypothetically, with their room."""
+        self._set_placed(row, tuple(binding for binding in self._placed[row] if binding not in bindings))
+        for binding in bindings:
+            for resource, amount in binding.requests:
+                self._add(assumed_ledger(resource), row, -amount)
+
     def nominate(self, nominations: Iterable[Nomination]) -> None:
         """Replace all nominations."""
         self._thaw()
@@ -217,7 +229,9 @@ class Table:
 
     def book(self, ledger: str, name: str, amount: int) -> None:
         """Add to what a plugin has reserved on a cluster; negative amounts give back."""
-        row = self._row(name)
+        self._add(ledger, self._row(name), amount)
+
+    def _add(self, ledger: str, row: int, amount: int) -> None:
         self._thaw()
         booked = self._ledgers.get(ledger)
         booked = np.zeros(self._names.size, dtype=np.int64) if booked is None else writable(booked)

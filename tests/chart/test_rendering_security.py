@@ -174,6 +174,7 @@ DECIDING: Final = (
     | on(SCHEDULING, "placementapprovals clusterplacementapprovals", "list watch delete")
     | on(SCHEDULING, QUOTAS, "get list watch")
     | on(SCHEDULING, "placementquotas/status clusterplacementquotas/status", "update")
+    | on(PLACEMENT, "clusterresourceplacementdisruptionbudgets", "list watch")
     | on("scheduling.k8s.io", "priorityclasses", "list watch")
     | on("", "events", "create patch")
 )

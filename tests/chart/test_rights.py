@@ -95,6 +95,8 @@ NOT_USED: Final = {
         *(Right(kind, "scheduling.fleet.dev", verb) for kind in _QUOTAS for verb in ("get", "list", "watch")),
         *(Right(f"{kind}/status", "scheduling.fleet.dev", "update") for kind in _QUOTAS),
     ],
+    "for profiles that evict": _rights("list", "clusterresourceplacementdisruptionbudgets")
+    + _rights("watch", "clusterresourceplacementdisruptionbudgets"),
     "for placements with options, approvals or a priority class, of which the story has none": [
         *(Right(kind, "scheduling.fleet.dev", verb) for kind in _OPTIONS for verb in ("create", "get", "patch")),
         *(Right(f"{kind}/status", "scheduling.fleet.dev", "update") for kind in _OPTIONS),

@@ -6,7 +6,7 @@ becomes a `PluginError` that names plugin and hook, and ends the attempt, never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -41,6 +41,8 @@ from fleet.framework.verdicts import SET_ASIDE, TAKEN, FilterRejection, Verdicts
 from fleet.model.keys import PICK_FIXED
 from fleet.snapshot.columns.bitset import Int64Array, Rows, as_bits, from_rows
 from fleet.snapshot.frame import Frame
+from fleet.snapshot.sidedata import PlacedBinding
+from fleet.snapshot.table import Table
 
 # A scan in parts is worth its bookkeeping from here on.
 SCAN_IN_PARTS_FROM = 1000
@@ -203,6 +205,45 @@ class Runner:
             if code_of(status) not in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
                 raise build_code_error(entry.name, "postFilter", status)
         return None
+
+    def judge_without(self, verdicts: Verdicts, removed: Mapping[int, Sequence[PlacedBinding]]) -> int:
+        """Of these rows, those that pass every filter once the bindings are gone: as in one attempt per row, where only
+        that row has changed. Services outside are not asked."""
+        filters = [entry for _, entry in self._filters() if not isinstance(entry.plugin, Extender)]
+        others = verdicts.frame.valid
+        for rejection in verdicts.rejections:
+            if rejection.plugin >= len(self.profile.filters):  # narrowed, or set aside
+                others &= ~rejection.rows
+        if all(getattr(entry.plugin, "ROW_LOCAL", PluginTraits.ROW_LOCAL) for entry in filters):
+            rows = from_rows(removed)
+            return self._judge_without(verdicts.frame, removed, filters, alive=rows & others)
+        bits = 0
+        for row, bindings in removed.items():
+            bits |= self._judge_without(verdicts.frame, {row: bindings}, filters, alive=others) & 1 << row
+        return bits
+
+    def _judge_without(
+        self,
+        frame: Frame,
+        removed: Mapping[int, Sequence[PlacedBinding]],
+        filters: Sequence[BoundHook],
+        *,
+        alive: int,
+    ) -> int:
+        table = Table.fork(frame)
+        for row, bindings in removed.items():
+            table.give_back(row, bindings)
+        hypothetical, state, asking = table.freeze(), self.state, self.ctx.plugin
+        self.state = state.clone()
+        try:
+            deltas = [Delta(row, binding.placement, -1) for row in removed for binding in removed[row]]
+            self.run_remove_placement(hypothetical, deltas)
+            for entry in filters:
+                if alive:
+                    alive = as_bits(self._filter(entry, hypothetical, alive).ok, alive)
+        finally:
+            self.state, self.ctx.plugin = state, asking
+        return alive & ~self.ctx.placed
 
     def run_add_placement(self, frame: Frame, deltas: Sequence[Delta]) -> None:
         self._extend("add", frame, deltas)

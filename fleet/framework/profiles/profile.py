@@ -46,6 +46,8 @@ METHODS: Final[Mapping[str, str]] = MappingProxyType(
         "postBind": "post_bind",
     }
 )
+BINDINGS: Final = "bindings"
+"""In READS: which bindings clusters have, their priorities and their room."""
 _READS_NO_CLUSTER: Final = frozenset(("picks",))
 _EXACTLY_ONE: Final = ("queueSort", "batch", "sort")
 _EFFECT_HOOKS: Final = ("reserve", "permit", "preBind", "postBind")
@@ -176,6 +178,11 @@ class CompiledProfile:
     @property
     def asks_extenders(self) -> bool:
         return any(isinstance(entry.plugin, Extender) for entry in (*self.filters, *self.scores))
+
+    @property
+    def evicts(self) -> bool:
+        """Whether a plugin reads which bindings could leave, to make room by that."""
+        return any(BINDINGS in _trait(entry.plugin, "READS") for entry in self.post_filter)
 
     @property
     def late_judges(self) -> tuple[BoundHook, ...]:
@@ -397,6 +404,10 @@ def _check_hooks(hooks: Mapping[str, tuple[BoundHook, ...]]) -> None:
             raise ConfigurationError(f"exactly one {hook} plugin is needed, {len(hooks[hook])} configured")
     if all(isinstance(entry.plugin, Extender) for entry in hooks["bind"]):
         raise ConfigurationError("at least one bind plugin is needed")
+    filtering = {entry.name for entry in hooks["filter"]}
+    for entry in hooks["postFilter"]:
+        if callable(getattr(entry.plugin, "filter", None)) and entry.name not in filtering:
+            raise ConfigurationError(f"plugin {entry.name} at postFilter needs to be enabled at filter, too")
     if sum(entry.weight for entry in hooks["score"]) * MAX_CLUSTER_SCORE > MAX_TOTAL_SCORE:
         raise ConfigurationError("total score of Score plugins could overflow")
 

@@ -127,6 +127,13 @@ class PlacementOptionsSpec(Model):
             description="Placements with a higher priority are scheduled first; 0 when absent.",
         ),
     ] = None
+    preemption_policy: Annotated[
+        Literal["PreemptLowerPriority", "Never"] | None,
+        Field(
+            description="Whether room may be made for the placement, where its profile does that; "
+            "by default as its PriorityClass says."
+        ),
+    ] = None
     gates: Annotated[
         tuple[Gate, ...],
         Field(max_length=16, description="The placement is not scheduled while any is left."),
@@ -181,6 +188,16 @@ class NominatedTarget(Model):
     cause: Annotated[Literal["Preemption", "Permit", "PreBind"], Field(description="Why it is remembered.")]
 
 
+class PreemptionStatus(Model):
+    """A cluster where room is made for the placement."""
+
+    cluster: Annotated[str, Field(description="The cluster.")]
+    priority: Annotated[Int32, Field(description="The priority for which it is kept.")] = 0
+    phase: Annotated[Literal["Selected", "Evicting", "Drained"], Field(description="How far that is.")]
+    victims: Annotated[tuple[str, ...], Field(max_length=1000, description="Placements that have to leave it.")] = ()
+    since: Annotated[Timestamp, Field(description="When the phase began.")]
+
+
 class PlacementOptionsStatus(Model):
     """What the scheduler makes of the options, written by the scheduler only."""
 
@@ -192,7 +209,7 @@ class PlacementOptionsStatus(Model):
     options_generation: Annotated[
         Int64, Field(description="The generation of the options then; 0 where the scheduler made them.")
     ] = 0
-    conditions: Annotated[Conditions, Field(description="Accepted, Gated and Waiting.")] = ()
+    conditions: Annotated[Conditions, Field(description="Accepted, Gated, Waiting and Preempting.")] = ()
     waiting: Annotated[
         tuple[WaitingTarget, ...],
         Field(description="Chosen clusters that wait for an answer."),
@@ -201,6 +218,11 @@ class PlacementOptionsStatus(Model):
     nominated_targets: Annotated[
         tuple[NominatedTarget, ...],
         Field(description="Clusters that the next attempt tries first."),
+        list_map("cluster"),
+    ] = ()
+    preemptions: Annotated[
+        tuple[PreemptionStatus, ...],
+        Field(description="Clusters where room is made."),
         list_map("cluster"),
     ] = ()
 

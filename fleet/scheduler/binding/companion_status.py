@@ -26,13 +26,15 @@ from fleet.model.keys import BY_SCHEDULER, MADE_BY
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp, parse_timestamp
 from fleet.model.views import Metadata, Observed, Placement, PlacementOptions, PlacementOptionsSpec
-from fleet.scheduler.binding.waiting_store import NominatedCluster, WaitingEntry, WaitingState
+from fleet.scheduler.binding.waiting_store import PREEMPTION, NominatedCluster, WaitingEntry, WaitingState
 from fleet.scheduler.companions import Companions
+from fleet.scheduler.preemption.preemptor import Preemption, Preemptor, describe_preemptions
 from fleet.scheduler.queue.item import PreEnqueueGate
 
 ACCEPTED: Final = "Accepted"
 GATED: Final = "Gated"
 WAITING: Final = "Waiting"
+PREEMPTING: Final = "Preempting"
 _STOPPING: Final = (NotLeading, LeadershipLost, QueueClosed)
 _BACKOFF: Final = ExponentialBackoff(initial=0.5, maximum=30.0)
 
@@ -59,6 +61,8 @@ class CompanionStatus:
         self._retry_policy, self._clock = retry_policy, clock
         self._states: dict[PlacementKey, WaitingState] = {}
         self._gates: dict[PlacementKey, PreEnqueueGate] = {}
+        self.find_preemptor: Callable[[PlacementKey, str], Preemptor | None] = lambda *_: None
+        """By placement and its UID."""
         self._queue: WorkQueue[PlacementKey] = WorkQueue(clock=clock)
         self._started = False
         for kinds in caches.kinds:
@@ -82,6 +86,12 @@ class CompanionStatus:
     async def publish(self, key: PlacementKey, state: WaitingState) -> None:
         state = replace(state, options_generation=self._read_options_generation(key))
         self._states[key] = _keep_beginnings(state, self.load(key, state.uid))
+        await self._store(key)
+
+    async def publish_preemptions(self, key: PlacementKey) -> None:
+        await self._store(key)
+
+    async def _store(self, key: PlacementKey) -> None:
         failures = 0
         while True:
             try:
@@ -163,7 +173,9 @@ class CompanionStatus:
             return
         if options is None:
             state = self._states.get(key)
-            if placement is None or state is None or state.is_empty or placement.view.metadata.uid != state.uid:
+            uid = "" if placement is None else placement.view.metadata.uid
+            waits = state is not None and not state.is_empty and state.uid == uid
+            if placement is None or not (waits or self.find_preemptor(key, uid)):
                 return
             options = await self._create(kinds, placement)
             if options is None:
@@ -212,11 +224,14 @@ class CompanionStatus:
         self, key: PlacementKey, options: Observed[PlacementOptions], placement: Observed[Placement] | None
     ) -> Status:
         uid = "" if placement is None else placement.view.metadata.uid
-        state = self.load(key, uid)
+        state, preemptor = self.load(key, uid), self.find_preemptor(key, uid)
         before = {condition.type: condition for condition in options.view.status.conditions}
         now = format_timestamp(epoch_nanoseconds(self._clock))
         conditions = []
-        for type, holds, reason, message in self._list_conditions(key, state, is_known=placement is not None):
+        listed = list(self._list_conditions(key, state, is_known=placement is not None))
+        if preemptor is not None or PREEMPTING in before:
+            listed.append(_describe_preemptor(preemptor))
+        for type, holds, reason, message in listed:
             status, known = str(holds), before.get(type)
             changed_at = known.last_transition_time if known is not None and known.status == status else None
             conditions.append(
@@ -237,10 +252,15 @@ class CompanionStatus:
         if not state.is_empty:
             built["placementGeneration"] = state.generation
             built["optionsGeneration"] = state.options_generation
-        if state.nominated:
+        nominated = {target.cluster: target for target in state.nominated}
+        if preemptor is not None:
+            built["preemptions"] = [_encode_preemption(target, preemptor.priority) for target in preemptor.targets]
+            for target in preemptor.targets:
+                nominated[target.cluster] = NominatedCluster(target.cluster, target.since, PREEMPTION)
+        if nominated:
             built["nominatedTargets"] = [
                 {"cluster": target.cluster, "since": format_timestamp(target.since), "cause": target.cause}
-                for target in state.nominated
+                for target in nominated.values()
             ]
         return built
 
@@ -295,7 +315,9 @@ def read_waiting_state(options: PlacementOptions) -> WaitingState:
             for entry in status.waiting
         ),
         tuple(
-            NominatedCluster(each.cluster, parse_timestamp(each.since), each.cause) for each in status.nominated_targets
+            NominatedCluster(each.cluster, parse_timestamp(each.since), each.cause)
+            for each in status.nominated_targets
+            if each.cause != PREEMPTION
         ),
         message,
         status.placement_generation,
@@ -315,6 +337,22 @@ def _keep_beginnings(state: WaitingState, known: WaitingState) -> WaitingState:
         target._replace(since=nominated.get((target.cluster, target.cause), target.since)) for target in state.nominated
     )
     return replace(state, waiting=tuple(dict.fromkeys(waiting)), nominated=tuple(dict.fromkeys(targets)))
+
+
+def _describe_preemptor(preemptor: Preemptor | None) -> tuple[str, bool, str, str]:
+    if preemptor is None:
+        return PREEMPTING, False, "NotPreempting", "no room is being made for the placement"
+    return PREEMPTING, True, preemptor.targets[0].phase, describe_preemptions(preemptor.targets)
+
+
+def _encode_preemption(target: Preemption, priority: int) -> dict[str, Any]:
+    return {
+        "cluster": target.cluster,
+        "priority": priority,
+        "phase": target.phase,
+        "victims": list(target.victims),
+        "since": format_timestamp(target.since),
+    }
 
 
 def _encode_entry(entry: WaitingEntry) -> dict[str, str]:

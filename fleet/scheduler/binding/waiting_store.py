@@ -10,6 +10,7 @@ from fleet.model.placement_key import PlacementKey
 
 PERMIT: Final = "Permit"
 PRE_BIND: Final = "PreBind"
+PREEMPTION: Final = "Preemption"
 
 
 class WaitingEntry(NamedTuple):

@@ -144,11 +144,13 @@ class EventHandlers:
         offer: OfferChange | None = None,
         reads_labels: Callable[[Metadata], bool] = lambda _: False,
         on_event: ObserveEvent = lambda *_: None,
+        keeps_room_on: Callable[[str], bool] = lambda _: False,
         batched: bool = False,
     ) -> None:
-        """Without hints, every change of what a placement reads requeues it. `offer` is called with the keys that a
-        change affects, and returns those to requeue; `reads_labels` says of a placement whether its decision looks at
-        its labels. With `batched`, changes of clusters are requeued in batches."""
+        """Without hints, every change of what a placement reads requeues it, and where room on a cluster is kept for a
+        placement. `offer` is called with the keys that a change affects, and returns those to requeue; `reads_labels`
+        says of a placement whether its decision looks at its labels. With `batched`, changes of clusters are requeued
+        in batches."""
         self._caches = caches
         self._queue = queue
         self._eligibility = eligibility
@@ -158,6 +160,7 @@ class EventHandlers:
         self._on_event = on_event
         self._event_started = 0.0
         self._batched = batched
+        self._keeps_room_on = keeps_room_on
         self._interests = InterestIndex(sources_of)
         self._hints = hints
         self._feed_hints = feed_hints
@@ -270,7 +273,7 @@ class EventHandlers:
         self, diff: ClusterDiff, old: MemberCluster | None, new: MemberCluster | None, before: Booked, booked: Booked
     ) -> Collection[PlacementKey]:
         keys = self._interests.find_affected(diff)
-        if self._hints is None:
+        if self._hints is None or self._keeps_room_on(diff.cluster):
             return keys
         return self._hints.select(
             keys,
@@ -303,7 +306,7 @@ class EventHandlers:
         if not self._started:
             return
         self._event_started = self._clock.monotonic()
-        waiting = [key for key in self._interests.list_keys() if self._interests.is_waiting(key)]
+        waiting = self.list_waiting()
         keys = waiting if self._feed_hints is None else list(self._feed_hints.select(waiting, before, after))
         if keys:
             self._queue.requeue(keys, trigger=f"{FEED}/Update {feed}", batched=self._batched)
@@ -332,6 +335,10 @@ class EventHandlers:
         if keys:
             self._queue.requeue(keys, trigger=f"{QUOTA}/Update", batched=self._batched)
         self._on_event(QUOTA, len(keys), self._clock.monotonic() - self._event_started)
+
+    def list_waiting(self) -> list[PlacementKey]:
+        """The placements that lack clusters."""
+        return [key for key in self._interests.list_keys() if self._interests.is_waiting(key)] if self._started else []
 
     # --- placements ---------------------------------------------------------------------------------------------------
 

@@ -29,6 +29,8 @@ FAILED: Final = "SchedulerError"
 REFUSED: Final = "Unschedulable"
 GATED: Final = "SchedulingGated"
 WAITING: Final = "SchedulingWaiting"
+PREEMPTING: Final = "Preempting"
+EVICTED: Final = "Preempted"
 PROPERTY_UNREADABLE: Final = "ClusterPropertyUnreadable"
 POLICY_REMARKED: Final = "PolicyRemarked"
 _NAMES_SHOWN: Final = 10
@@ -84,6 +86,12 @@ class SchedulingEvents:
     def report_waiting(self, kinds: PlacementKinds, placement: Observed[Placement], message: str) -> None:
         """For Permit plugins."""
         self._sink.emit(_about(kinds, placement), NORMAL, WAITING, message)
+
+    def report_preempting(self, kinds: PlacementKinds, placement: Observed[Placement], message: str) -> None:
+        self._sink.emit(_about(kinds, placement), NORMAL, PREEMPTING, message)
+
+    def report_evicted(self, kinds: PlacementKinds, placement: Observed[Placement], message: str) -> None:
+        self._sink.emit(_about(kinds, placement), WARNING, EVICTED, message)
 
     def report_gated(self, kinds: PlacementKinds, placement: Observed[Placement], message: str) -> None:
         self._warn_once(kinds, placement, GATED, f"not scheduled yet: {message}")

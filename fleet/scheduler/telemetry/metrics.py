@@ -142,7 +142,10 @@ class SchedulerMetrics:
         self._define_cycle(counter, histogram, registry)
         self._define_queue(counter, histogram)
         self._define_framework(counter, histogram)
-        _define_unused(counter, histogram)
+        self._searches = counter("fleet_preemption_attempts_total", "Searches for bindings to evict.")
+        self._victims = histogram(
+            "fleet_preemption_victims", "Bindings chosen by a search that found room.", buckets=_VICTIMS
+        )
         self._gauges = ScrapeGauges(registry, _SCRAPED)
         self._attach_throughput()
         self._initialize_series()
@@ -316,6 +319,12 @@ class SchedulerMetrics:
         with self._active.track_inprogress():
             yield
 
+    def observe_search(self, victims: int | None) -> None:
+        """For bindings to evict; None if it found no room."""
+        self._searches.inc()
+        if victims is not None:
+            self._victims.observe(victims)
+
     def observe_attempt(self, record: AttemptRecord, seconds: float) -> None:
         self._observe_result(record, seconds)
         if record.inputs is not None and record.result is not AttemptResult.BAD_INPUT:
@@ -457,12 +466,6 @@ class SchedulerMetrics:
             "fleet_throughput_quantile_per_second",
             lambda: {(f"{share:g}",): rate.quantile(elapsed(), share) for share in _QUANTILES},
         )
-
-
-def _define_unused(counter: Callable[..., Counter], histogram: Callable[..., Histogram]) -> None:
-    """Metrics that no plugin of the default profile uses yet, so that dashboards can rely on their names."""
-    counter("fleet_preemption_attempts_total", "Searches for bindings to evict.")
-    histogram("fleet_preemption_victims", "Bindings chosen by a search.", buckets=_VICTIMS)
 
 
 class PluginTimer:

@@ -1,0 +1,168 @@
+"""Placed bindings: the column of what clusters hold and could lose, kept for profiles that evict.
+
+A binding may be evicted if its placement is scheduled here, by a profile that looks at room: any other would take the
+cluster again at once. So would PickFixed, which takes what it names. What is given up already is in the column, too:
+its room comes back without anything being done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from fleet.errors import InputError
+from fleet.framework.policy.resource_requests import Needs
+from fleet.informers.cache import Caches, FleetTable
+from fleet.kube.resource import key_of
+from fleet.kube.scopes import owner_key
+from fleet.model.keys import NUMBER_OF_CLUSTERS, PICK_FIXED, PICK_N, PRIORITY_CLASS, UNSCHEDULED
+from fleet.model.placement_key import PlacementKey
+from fleet.model.views import Binding, Metadata, Observed
+from fleet.scheduler.companions import Companions
+from fleet.scheduler.preemption.disruption_budgets import DisruptionBudgets
+from fleet.scheduler.priority_classes import PriorityClasses
+from fleet.scheduler.room_ledger import RoomLedger, needs_on, read_applied
+from fleet.snapshot.sidedata import LEAVING, PlacedBinding
+
+
+class Standing(NamedTuple):
+    """What a placement's bindings have in common."""
+
+    priority: int = 0
+    disruptions: int = 0
+
+
+class PlacedBindings:
+    def __init__(
+        self,
+        caches: Caches,
+        table: FleetTable,
+        *,
+        companions: Companions,
+        classes: PriorityClasses,
+        room: RoomLedger,
+        compares_room: Callable[[Metadata], bool],
+    ) -> None:
+        """`compares_room`: whether the placement is scheduled here, by a profile that looks at room."""
+        self._caches, self._table, self._companions, self._classes = caches, table, companions, classes
+        self._room, self._compares_room = room, compares_room
+        self.budgets = DisruptionBudgets(caches.disruption_budgets, self._on_budget)
+        self.is_needed = False
+        """Whether a profile evicts: until then nothing is kept."""
+        self.on_budget: Callable[[], None] = lambda: None
+        """Called when other bindings than before may be evicted."""
+        self._changed: set[PlacementKey] = set()
+        """Placements whose bindings are read anew at the next `flush`."""
+        self._placed: dict[str, dict[str, PlacedBinding]] = {}
+        """By cluster and key of the binding."""
+        self._clusters_of: dict[PlacementKey, set[tuple[str, str]]] = {}
+        for kinds in caches.kinds:
+            kinds.bindings.store.subscribe(self._on_owned)
+            kinds.placements.store.subscribe(self._on_named)
+            kinds.options.store.subscribe(self._on_named)
+            kinds.policy_snapshots.store.subscribe(self._on_owned)
+
+    def need(self, *, is_needed: bool) -> None:
+        """Profiles were exchanged."""
+        self.is_needed = is_needed
+        if is_needed:
+            self.budgets.need()
+        self.read_all()
+
+    def read_all(self) -> None:
+        if self.is_needed:
+            for kinds in self._caches.kinds:
+                owners = (owner_key(binding.view.metadata) for binding in kinds.bindings.store.values())
+                self._changed.update(key for key in owners if key is not None)
+
+    def note(self, keys: Iterable[PlacementKey]) -> None:
+        """Their priorities have changed."""
+        if self.is_needed:
+            self._changed.update(keys)
+
+    def flush(self) -> None:
+        """The column is that of the caches."""
+        clusters: set[str] = set()
+        for key in self._changed:
+            clusters |= self._read(key)
+        self._changed.clear()
+        for cluster in clusters:
+            self._table.set_placed(cluster, tuple(self._placed.get(cluster, {}).values()))
+
+    def find_needs(self, key: PlacementKey) -> Needs:
+        return self._room.find_needs(key)
+
+    def find_standing(self, key: PlacementKey) -> Standing:
+        """As of now."""
+        placement, snapshots = self._caches.placement(key), self._caches.latest_snapshots(key)
+        if placement is None or len(snapshots) != 1:
+            return Standing()
+        metadata, policy = placement.view.metadata, snapshots[0].view.spec.policy
+        kind = None if policy is None else policy.placement_type
+        if metadata.deletion_timestamp or kind == PICK_FIXED or not self._compares_room(metadata):
+            return Standing()
+        try:
+            priority = self._classes.find_priority(
+                self._companions.find(key), metadata.annotation(PRIORITY_CLASS) or ""
+            )
+        except InputError:
+            return Standing()
+        count = snapshots[0].view.metadata.annotation(NUMBER_OF_CLUSTERS) or ""
+        wanted = int(count) if kind == PICK_N and count.isdecimal() else None
+        return Standing(priority, self.budgets.count_disruptions(key, self._caches.bindings(key), wanted))
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _read(self, key: PlacementKey) -> set[str]:
+        """The clusters that it was or is on."""
+        former = self._clusters_of.pop(key, set())
+        for cluster, name in former:
+            del self._placed[cluster][name]
+        needs = self._room.find_needs(key)
+        bindings = self._caches.bindings(key) if any(needs) else []
+        present = self._clusters_of[key] = set()
+        if bindings:
+            standing = self.find_standing(key)
+            for binding in bindings:
+                amounts = needs_on(needs, self._caches.clusters.get(binding.view.spec.target_cluster))
+                placed = _describe(binding, str(key), standing, tuple(sorted(amounts.items())))
+                if placed is not None:
+                    cluster, name = binding.view.spec.target_cluster, key_of(binding.view.metadata)
+                    self._placed.setdefault(cluster, {})[name] = placed
+                    present.add((cluster, name))
+        if not present:
+            del self._clusters_of[key]
+        return {cluster for cluster, _ in former | present}
+
+    def _on_owned(self, old: Observed[Any] | None, new: Observed[Any] | None) -> None:
+        if self.is_needed:
+            owners = (owner_key(each.view.metadata) for each in (old, new) if each is not None)
+            self._changed.update(key for key in owners if key is not None)
+
+    def _on_named(self, old: Observed[Any] | None, new: Observed[Any] | None) -> None:
+        known = old if new is None else new
+        if self.is_needed and known is not None:
+            self._changed.add(PlacementKey.of(known.view.metadata))
+
+    def _on_budget(self, key: PlacementKey | None) -> None:
+        if key is None:
+            self.read_all()
+        elif self.is_needed:
+            self._changed.add(key)
+        if self.is_needed:
+            self.on_budget()
+
+
+def _describe(
+    binding: Observed[Binding], placement: str, standing: Standing, needs: tuple[tuple[str, int], ...]
+) -> PlacedBinding | None:
+    started = read_applied(binding.raw).created_at or 0
+    if is_leaving(binding.view):
+        return PlacedBinding(placement, standing.priority, started, LEAVING, needs)
+    if standing.disruptions <= 0:
+        return None
+    return PlacedBinding(placement, standing.priority, started, "", needs, standing.disruptions)
+
+
+def is_leaving(binding: Binding) -> bool:
+    return bool(binding.metadata.deletion_timestamp) or binding.spec.state == UNSCHEDULED

@@ -1,0 +1,368 @@
+"""Preemptions: room that is being made, from the decision until the placement is there or has lost it.
+
+A decision names clusters and the bindings that have to leave them. From that moment the room is kept, in the frame that
+the next decision reads. Then, in the background: what is to be done is written to the status of the placement's
+options, only after that the victims are given up, as if they had been scaled down. The placement is tried again when
+the last of their objects is gone. Each step follows from the state of the hub, so the next leader continues with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, Protocol
+
+import structlog
+
+from fleet.clock import SECOND, Clock, epoch_nanoseconds
+from fleet.errors import QueueClosed
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.operations import unschedule
+from fleet.framework.request import PlacementRequest
+from fleet.informers.cache import Caches, FleetTable
+from fleet.kube.scopes import owner_key
+from fleet.kube.workqueue import WorkQueue
+from fleet.model.placement_key import PlacementKey
+from fleet.model.timestamps import parse_timestamp
+from fleet.model.views import Binding, Observed, Placement, PlacementOptions
+from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
+from fleet.scheduler.dispatch.binding_calls import BindingWriter, raise_failure
+from fleet.scheduler.preemption.placed_bindings import PlacedBindings, is_leaving
+from fleet.scheduler.preemption.preemptor import DRAINED, EVICTING, SELECTED, Preemption, Preemptor
+from fleet.scheduler.room_ledger import needs_on, read_applied
+from fleet.snapshot.sidedata import Nomination
+
+CLAIM_TIMEOUT: Final = 600
+"""Seconds from the departure of the last victim. Reports of members are a minute apart; room that is not there by then
+went elsewhere."""
+VICTIMS_GONE: Final = "Preemption/Drained"
+ROOM_LOST: Final = "Preemption/Lost"
+EVICTION_FAILED: Final = "Preemption/EvictionFailed"
+EVICTED: Final = "Preemption/Evicted"
+
+_ENDED: Final = (AttemptResult.DECIDED, AttemptResult.BAD_INPUT, AttemptResult.FOREIGN)
+
+log = structlog.get_logger(__name__)
+
+
+class PreemptionStore(Protocol):
+    async def publish_preemptions(self, key: PlacementKey) -> None:
+        """As `Preemptions.find` has them. Returns when they are stored; retries by itself."""
+
+
+class Reports(Protocol):
+    """What becomes of placements, for the queue, events and metrics."""
+
+    def requeue(self, key: PlacementKey, trigger: str) -> None: ...
+
+    def report_freed(self, cluster: str, requests: Mapping[str, int], key: PlacementKey) -> None: ...
+
+    def report_search(self, victims: int | None) -> None: ...
+
+    def report_preempting(self, key: PlacementKey, targets: tuple[Preemption, ...]) -> None: ...
+
+    def report_evicted(self, victim: PlacementKey, cluster: str, preemptor: PlacementKey) -> None: ...
+
+
+class Preemptions:
+    def __init__(
+        self,
+        caches: Caches,
+        table: FleetTable,
+        placed: PlacedBindings,
+        *,
+        bindings: BindingWriter,
+        store: PreemptionStore,
+        reports: Reports,
+        clock: Clock,
+    ) -> None:
+        self._caches, self._table, self._placed = caches, table, placed
+        self._bindings, self._store, self._reports, self._clock = bindings, store, reports, clock
+        self._open: dict[PlacementKey, Preemptor] = {}
+        self._queue: WorkQueue[PlacementKey] = WorkQueue(clock=clock)
+        for kinds in caches.kinds:
+            kinds.bindings.store.subscribe(self._on_binding)
+            kinds.placements.store.subscribe(self._on_placement)
+
+    # --- for attempts -------------------------------------------------------------------------------------------------
+
+    def prepare(self, key: PlacementKey, request: PlacementRequest) -> None:
+        """Before a decision. Room that was meant for a former request is given up."""
+        self._placed.flush()
+        preemptor = self._open.get(key)
+        if preemptor is None:
+            return
+        wanted = (request.uid, request.priority, request.needs, request.generation)
+        generation = request.generation if preemptor.generation is None else preemptor.generation
+        if wanted != (preemptor.uid, preemptor.priority, preemptor.needs, generation):
+            self._end(key)
+
+    def list_nominated(self, key: PlacementKey) -> tuple[str, ...]:
+        preemptor = self._open.get(key)
+        return () if preemptor is None else tuple(target.cluster for target in preemptor.targets)
+
+    def begin(self, key: PlacementKey, decision: Decision) -> None:
+        """Right after a decision: if it evicts, the next one sees the room as taken. Makes no request."""
+        request, now = decision.request, epoch_nanoseconds(self._clock)
+        victims = decision.evictions.victims if decision.evictions else ()
+        if decision.rounds and (decision.active or 0) < (request.min_targets or 1):
+            self._reports.report_search(len(victims) if decision.nomination else None)
+        if not decision.nomination:
+            return
+        targets = tuple(
+            Preemption(name, tuple(victim for cluster, victim in victims if cluster == name), SELECTED, now)
+            for name in decision.nomination
+        )
+        for other, preemptor in list(self._open.items()):
+            if preemptor.priority < request.priority:
+                self._lose(other, decision.nomination)
+        self._open[key] = Preemptor(request.uid, request.priority, request.needs, request.generation, targets)
+        self._nominate()
+        self._reports.report_preempting(key, targets)
+        self._queue.add(key)
+
+    def note_result(self, record: AttemptRecord) -> None:
+        """After an attempt: it has got its room, found other, or lost it to a more important one."""
+        key, result, decision = record.key, record.result, record.decision
+        if key not in self._open:
+            return
+        if decision is not None and result in (AttemptResult.DECIDED, AttemptResult.SHORT):
+            self._drop_targets(key, {target.cluster for target in decision.targets}, is_claimed=True)
+        if result is AttemptResult.SHORT:
+            self._lose(key, self._list_taken(key))
+        elif result in _ENDED:
+            self._end(key)
+
+    # --- for the frame and the status ---------------------------------------------------------------------------------
+
+    def keeps_room_on(self, cluster: str) -> bool:
+        return any(target.cluster == cluster for preemptor in self._open.values() for target in preemptor.targets)
+
+    def find(self, key: PlacementKey, uid: str) -> Preemptor | None:
+        preemptor = self._open.get(key)
+        return preemptor if preemptor is not None and preemptor.uid == uid else None
+
+    def reload(self) -> None:
+        """Profiles were exchanged. If none evicts any more, room is kept for no placement."""
+        if not self._placed.is_needed:
+            for key in list(self._open):
+                self._end(key)
+
+    def restore(self) -> None:
+        """This process leads from now on: what its predecessor had written goes on."""
+        self._open.clear()
+        if self._placed.is_needed:
+            for kinds in self._caches.kinds:
+                for options in kinds.options.store.values():
+                    self._restore(options.view)
+        self._nominate()
+
+    async def run(self) -> None:
+        """While this process leads, until closed."""
+        with suppress(QueueClosed):
+            while True:
+                key = await self._queue.get()
+                try:
+                    await self._reconcile(key)
+                except QueueClosed:
+                    raise
+                except Exception as error:
+                    log.warning("a binding could not be evicted", placement=str(key), error=str(error))
+                    self._queue.retry(key)
+                    self._reports.requeue(key, EVICTION_FAILED)
+                else:
+                    self._queue.forget(key)
+                finally:
+                    self._queue.finish(key)
+
+    def close(self) -> None:
+        self._queue.close()
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    async def _reconcile(self, key: PlacementKey) -> None:
+        preemptor = self._open.get(key)
+        if preemptor is None:
+            await self._store.publish_preemptions(key)
+            return
+        if any(target.phase == SELECTED for target in preemptor.targets):
+            await self._store.publish_preemptions(key)  # before anything is evicted
+            self._move(key, SELECTED, EVICTING)
+        await self._evict_all(key)
+        self._finish_drained(key)
+        await self._store.publish_preemptions(key)
+
+    async def _evict_all(self, key: PlacementKey) -> None:
+        """One binding of a placement after the other, so that its budget is asked each time."""
+        while victims := self._list_live(key):
+            first = {victim: cluster for cluster, victim in reversed(victims)}
+            refused = [victim for victim in first if not self._may_evict(victim, key)]
+            if refused:
+                log.info("a binding may not be evicted any more", placement=str(key), victim=refused[0])
+                self._lose(key, self.list_nominated(key))
+                return
+            await asyncio.gather(*(self._evict(key, PlacementKey.parse(name), first[name]) for name in first))
+
+    async def _evict(self, key: PlacementKey, victim: PlacementKey, cluster: str) -> None:
+        kinds = self._caches.kinds_of(victim)
+        held = [each for each in self._find_bindings(str(victim), cluster) if not is_leaving(each)]
+        request = PlacementRequest(placement=victim.name, namespace=victim.namespace)
+        raise_failure(await self._bindings.write_operations(kinds, request, map(unschedule, held)))
+        self._reports.report_evicted(victim, cluster, key)
+        self._reports.requeue(victim, EVICTED)
+
+    def _may_evict(self, victim: str, key: PlacementKey) -> bool:
+        standing, preemptor = self._placed.find_standing(PlacementKey.parse(victim)), self._open.get(key)
+        return preemptor is not None and standing.disruptions > 0 and standing.priority < preemptor.priority
+
+    def _list_live(self, key: PlacementKey) -> list[tuple[str, str]]:
+        """Clusters, and victims that have not been given up there."""
+        preemptor = self._open.get(key)
+        return [
+            (target.cluster, victim)
+            for target in (preemptor.targets if preemptor is not None else ())
+            for victim in target.victims
+            if not all(map(is_leaving, self._find_bindings(victim, target.cluster)))
+        ]
+
+    def _find_bindings(self, placement: str, cluster: str) -> list[Binding]:
+        """Also those that are being deleted."""
+        held = (binding.view for binding in self._caches.bindings_on(cluster))
+        return [binding for binding in held if str(owner_key(binding.metadata)) == placement]
+
+    def _list_remaining(self, target: Preemption) -> tuple[str, ...]:
+        return tuple(victim for victim in target.victims if self._find_bindings(victim, target.cluster))
+
+    def _finish_drained(self, key: PlacementKey) -> None:
+        """The victims are gone; and those whose room went elsewhere give up."""
+        preemptor = self._open.get(key)
+        if preemptor is None:
+            return
+        now = epoch_nanoseconds(self._clock)
+        drained = {
+            target.cluster
+            for target in preemptor.targets
+            if target.phase == EVICTING and not self._list_remaining(target)
+        }
+        late = {
+            target.cluster
+            for target in preemptor.targets
+            if target.phase == DRAINED and target.since + CLAIM_TIMEOUT * SECOND <= now
+        }
+        gone = {target.cluster for target in preemptor.targets if target.cluster not in self._caches.clusters}
+        self._replace(
+            key,
+            tuple(
+                replace(target, phase=DRAINED, since=now) if target.cluster in drained else target
+                for target in preemptor.targets
+            ),
+        )
+        if drained:
+            self._queue.add_after(key, CLAIM_TIMEOUT)
+            self._reports.requeue(key, VICTIMS_GONE)
+        self._lose(key, late | gone)
+
+    def _list_taken(self, key: PlacementKey) -> set[str]:
+        """The clusters where something was bound after the victims had left, when there still is too little room."""
+        preemptor = self._open.get(key)
+        return {
+            target.cluster
+            for target in (preemptor.targets if preemptor is not None else ())
+            if target.phase == DRAINED and self._was_taken(target, key)
+        }
+
+    def _was_taken(self, target: Preemption, key: PlacementKey) -> bool:
+        for binding in self._caches.bindings_on(target.cluster):
+            created = read_applied(binding.raw).created_at or 0
+            if owner_key(binding.view.metadata) != key and created + SECOND > target.since:
+                return True
+        return False
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    def _move(self, key: PlacementKey, before: str, after: str) -> None:
+        preemptor, now = self._open.get(key), epoch_nanoseconds(self._clock)
+        if preemptor is not None:
+            moved = (
+                replace(target, phase=after, since=now) if target.phase == before else target
+                for target in preemptor.targets
+            )
+            self._replace(key, tuple(moved))
+
+    def _replace(self, key: PlacementKey, targets: tuple[Preemption, ...]) -> None:
+        self._open[key] = replace(self._open[key], targets=targets)
+        self._nominate()
+
+    def _drop_targets(self, key: PlacementKey, clusters: Iterable[str], *, is_claimed: bool = False) -> bool:
+        """Whether there were any. Room that the placement has not claimed may help others."""
+        preemptor = self._open.get(key)
+        names = set(clusters).intersection(self.list_nominated(key))
+        if preemptor is None or not names:
+            return False
+        kept = tuple(target for target in preemptor.targets if target.cluster not in names)
+        if kept:
+            self._open[key] = replace(preemptor, targets=kept)
+        else:
+            del self._open[key]
+        self._nominate()
+        self._queue.add(key)
+        if not is_claimed:
+            for cluster in sorted(names):
+                self._reports.report_freed(cluster, self._read_requests(preemptor, cluster), key)
+        return True
+
+    def _lose(self, key: PlacementKey, clusters: Iterable[str]) -> None:
+        """It is tried again, and may look for other room."""
+        if self._drop_targets(key, clusters):
+            self._reports.requeue(key, ROOM_LOST)
+
+    def _end(self, key: PlacementKey) -> None:
+        self._drop_targets(key, self.list_nominated(key))
+
+    def _nominate(self) -> None:
+        self._table.nominate(tuple(self._list_nominations()))
+
+    def _list_nominations(self) -> Iterator[Nomination]:
+        for key, preemptor in self._open.items():
+            for target in preemptor.targets:
+                requests, remaining = self._read_requests(preemptor, target.cluster), self._list_remaining(target)
+                yield Nomination(target.cluster, str(key), preemptor.priority, dict(requests), remaining)
+
+    def _read_requests(self, preemptor: Preemptor, cluster: str) -> Mapping[str, int]:
+        return needs_on(preemptor.needs, self._caches.clusters.get(cluster))
+
+    def _on_binding(self, old: Observed[Binding] | None, new: Observed[Binding] | None) -> None:
+        known = old if new is None else new
+        owner = None if known is None else owner_key(known.view.metadata)
+        if not self._open or owner is None:
+            return
+        for key, preemptor in list(self._open.items()):
+            if any(str(owner) in target.victims for target in preemptor.targets):
+                self._nominate()
+                self._queue.add(key)
+                if new is None and any(not self._list_remaining(target) for target in preemptor.targets):
+                    self._reports.requeue(key, VICTIMS_GONE)
+
+    def _on_placement(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
+        known = old if new is None else new
+        if self._open and known is not None and (new is None or new.view.metadata.deletion_timestamp):
+            self._end(PlacementKey.of(known.view.metadata))
+
+    def _restore(self, options: PlacementOptions) -> None:
+        key, status = PlacementKey.of(options.metadata), options.status
+        placement = self._caches.placement(key)
+        if not status.preemptions or placement is None or placement.view.metadata.uid != status.placement_uid:
+            return
+        targets = tuple(
+            Preemption(each.cluster, each.victims, each.phase, parse_timestamp(each.since))
+            for each in status.preemptions
+        )
+        priority, needs = status.preemptions[0].priority, self._placed.find_needs(key)
+        self._open[key] = Preemptor(status.placement_uid, priority, needs, None, targets)
+        self._queue.add(key)
+        for target in targets:
+            if target.phase == DRAINED:
+                waited = (epoch_nanoseconds(self._clock) - target.since) / SECOND
+                self._queue.add_after(key, max(CLAIM_TIMEOUT - waited, 0))

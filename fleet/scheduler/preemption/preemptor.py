@@ -1,0 +1,48 @@
+"""A placement that room is made for: on which clusters, at whose expense, and how far that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from fleet.framework.policy.resource_requests import Needs
+
+SELECTED: Final = "Selected"
+EVICTING: Final = "Evicting"
+DRAINED: Final = "Drained"
+_WORDS: Final = {
+    SELECTED: "{victims} will leave {cluster}",
+    EVICTING: "{victims} are leaving {cluster}",
+    DRAINED: "{victims} have left {cluster}, whose report does not show the room yet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """On one cluster."""
+
+    cluster: str
+    victims: tuple[str, ...]
+    """Placements whose bindings have to leave it."""
+    phase: str
+    since: int
+    """Nanoseconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preemptor:
+    uid: str
+    priority: int
+    needs: Needs
+    generation: int | None
+    """Of the placement, when the clusters were chosen; None if that was in an earlier process."""
+    targets: tuple[Preemption, ...]
+
+
+def describe_preemptions(targets: Iterable[Preemption]) -> str:
+    texts = (
+        _WORDS[target.phase].format(victims=", ".join(target.victims) or "nothing", cluster=target.cluster)
+        for target in targets
+    )
+    return f"room is made for the placement: {'; '.join(texts)}"

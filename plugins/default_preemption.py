@@ -1,0 +1,178 @@
+"""DefaultPreemption: makes room for a placement by the bindings of less important ones.
+
+It searches where no cluster qualifies, and only among clusters that another one's departure can help. All removable
+bindings are taken away for the sake of argument, and put back one by one, the most important first, as long as the
+placement still fits. While a placement waits for those that leave, its cluster is kept for it, and it waits for them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from fleet.framework.arguments import RawArgs, decode_into
+from fleet.framework.context import HookContext
+from fleet.framework.explaining import ClusterEvent
+from fleet.framework.handle import Handle
+from fleet.framework.request import PlacementRequest
+from fleet.framework.state import CycleState
+from fleet.framework.status import Code, Status
+from fleet.framework.types import (
+    EvictionPlan,
+    PluginTraits,
+    PostFilterResult,
+    Reason,
+    ReasonTable,
+    Verdict,
+)
+from fleet.framework.verdicts import Verdicts
+from fleet.model.views import PlacementPolicy
+from fleet.snapshot.columns.bitset import from_rows
+from fleet.snapshot.frame import Frame
+from fleet.snapshot.sidedata import LEAVING, PlacedBinding
+
+_FEWEST_CANDIDATES: Final = 100
+_OFFSET: Final = 2**31
+"""Makes all priorities positive: two victims are more than one, whatever theirs are."""
+
+
+class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """There are none."""
+
+
+Removed = dict[int, tuple[PlacedBinding, ...]]
+"""By row."""
+
+
+class DefaultPreemption(PluginTraits):
+    READS = ("room", "bindings")
+    READS_POLICY_ONLY = True
+    ROW_LOCAL = True
+    REASONS = ReasonTable(
+        Reason(
+            "VictimsLeaving",
+            Code.UNSCHEDULABLE,
+            "room is made for the placement: {victims} still on the cluster",
+            short="room is being made",
+        ),
+    )
+
+    def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
+        del handle
+        decode_into(raw, DefaultPreemptionArgs)
+
+    def name(self) -> str:
+        return "DefaultPreemption"
+
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+        del ctx, state, alive
+        waiting = (frame.row_of(own.cluster) for own in frame.nominations if own.placement == req.key and own.victims)
+        return Verdict(ok=~from_rows(row for row in waiting if row is not None))
+
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
+        """No change of a cluster ends the wait for those that leave."""
+        return ()
+
+    def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
+        del reason
+        name = frame.name(row)
+        own = (each for each in frame.nominations if each.placement == req.key and each.cluster == name)
+        return {"victims": ", ".join(victim for each in own for victim in each.victims)}
+
+    def post_filter(
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, verdicts: Verdicts
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        del state
+        if req.never_preempts:
+            return _refuse(ctx, "the placement is not to evict anything")
+        if any(nomination.placement == req.key for nomination in frame.nominations):
+            return _refuse(ctx, "room is being made already")
+        if verdicts.refusals:
+            return _refuse(ctx, "the placement as a whole was refused")
+        removable = dict(_find_removable(ctx, req, frame, verdicts))
+        fitting = ctx.judge_without(removable)
+        victims = _spare(ctx, {row: removed for row, removed in removable.items() if fitting >> row & 1})
+        chosen = _choose(frame, victims, ctx.shortfall)
+        if len(chosen) < ctx.shortfall:
+            return _refuse(
+                ctx,
+                f"of {frame.count} clusters, {len(removable)} have bindings that could leave, and "
+                f"{len(victims)} would have room then",
+            )
+        pairs = tuple((frame.name(row), victim.placement) for row in chosen for victim in victims[row])
+        nomination = tuple(frame.name(row) for row in chosen)
+        ctx.note(
+            "preemption",
+            f"room is made on {', '.join(nomination)}: "
+            f"{', '.join(f'{placement} leaves {cluster}' for cluster, placement in pairs)}",
+        )
+        return PostFilterResult(nomination, EvictionPlan(pairs)), None
+
+
+def _refuse(ctx: HookContext, why: str) -> tuple[None, Status]:
+    ctx.note("preemption", f"nothing is evicted: {why}")
+    return None, Status.new(Code.UNSCHEDULABLE, why)
+
+
+def _find_removable(
+    ctx: HookContext, req: PlacementRequest, frame: Frame, verdicts: Verdicts
+) -> Iterator[tuple[int, tuple[PlacedBinding, ...]]]:
+    """Rows where eviction may help, from the cursor on, with what may be removed there."""
+    order, codes = frame.scan_order(), verdicts.codes()
+    start = ctx.cursor % len(order) if len(order) else 0
+    left = max(frame.count // 10, _FEWEST_CANDIDATES)
+    for row in (*order[start:].tolist(), *order[:start].tolist()):
+        if codes[row] != Code.UNSCHEDULABLE or not left:
+            continue
+        removable = tuple(binding for binding in frame.placed[row] if _is_removable(binding, req))
+        if removable:
+            left -= 1
+            yield row, tuple(sorted(removable, key=_importance))
+
+
+def _is_removable(binding: PlacedBinding, req: PlacementRequest) -> bool:
+    if binding.placement == req.key:
+        return False
+    return binding.state == LEAVING or (binding.priority < req.priority and binding.disruptions > 0)
+
+
+def _importance(binding: PlacedBinding) -> tuple[bool, int, int, str]:
+    """The most important first; what leaves in any case is last."""
+    return binding.state == LEAVING, -binding.priority, binding.started, binding.placement
+
+
+def _spare(ctx: HookContext, removed: Removed) -> Removed:
+    """Those that have to leave. The others are put back in waves: of each row the next one, all rows at once."""
+    victims = dict(removed)
+    for turn in range(max(map(len, removed.values()), default=0)):
+        trial = {
+            row: tuple(binding for binding in victims[row] if binding != bindings[turn])
+            for row, bindings in removed.items()
+            if turn < len(bindings)
+        }
+        fitting = ctx.judge_without(trial)
+        victims |= {row: left for row, left in trial.items() if fitting >> row & 1}
+    return victims
+
+
+def _choose(frame: Frame, victims: Removed, most: int) -> list[int]:
+    """The rows where least is lost, without more bindings of a placement than its budget allows."""
+    chosen: list[int] = []
+    evicted: Counter[str] = Counter()
+    for row in sorted(victims, key=lambda row: _weigh(frame, row, victims[row])):
+        live = [victim for victim in victims[row] if victim.state != LEAVING]
+        if len(chosen) < most and all(evicted[victim.placement] < victim.disruptions for victim in live):
+            chosen.append(row)
+            evicted.update(victim.placement for victim in live)
+    return chosen
+
+
+def _weigh(frame: Frame, row: int, victims: tuple[PlacedBinding, ...]) -> tuple[int, int, int, int, str]:
+    """The smallest is the least loss. Placements that began last lose least."""
+    live = [victim for victim in victims if victim.state != LEAVING]
+    highest = max((victim.priority for victim in live), default=-_OFFSET)
+    total = sum(victim.priority + _OFFSET for victim in live)
+    return highest, total, len(live), -min((victim.started for victim in live), default=0), frame.name(row)
