@@ -32,6 +32,11 @@ class PriorityClasses:
             self._on_change("")
         raise AssertionError("the watch has ended")
 
+    @property
+    def are_known(self) -> bool:
+        """Before that, a class that is named looks missing."""
+        return self._informer.reflector.is_synced
+
     def find_priority(self, companion: Companion, class_name: str) -> int:
         """`class_name` is that of the annotation. Raises InputError."""
         name = companion.priority_class_name or (class_name if companion.priority is None else "")

@@ -517,6 +517,7 @@ class Scheduler:
         """Of the placements that wait: they rank by it, or are held no longer, and are not tried again otherwise."""
         users = list(self._pre_enqueue.list_users(class_name))
         self._placed.note(users)
+        self._preemptions.resume()
         self.queue.refresh(users, trigger=PRIORITY_CHANGED)
 
     def _activate(self, placement: str) -> None:
@@ -553,6 +554,7 @@ class Scheduler:
         """Those that wait, and may evict now what they could not."""
         keys = [key for key in self._handlers.list_waiting() if self._profile_of_key(key).evicts]
         self.queue.requeue(keys, trigger=BUDGET_CHANGED)
+        self._preemptions.resume()
 
     def _enqueue_answered(self, key: PlacementKey, trigger: str) -> None:
         self.queue.add(key, trigger=trigger)

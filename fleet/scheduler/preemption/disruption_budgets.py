@@ -42,10 +42,15 @@ class DisruptionBudgets:
     def need(self) -> None:
         self._is_needed.set()
 
+    @property
+    def are_known(self) -> bool:
+        """Before that, nothing may be evicted."""
+        return self._informer.reflector.is_synced
+
     def count_disruptions(self, key: PlacementKey, bindings: Iterable[Observed[Binding]], wanted: int | None) -> int:
         """How many of its bindings may be evicted now; `wanted` is the number of clusters that it asks for, if any."""
         known = list(bindings)
-        if not self._informer.reflector.is_synced:
+        if not self.are_known:
             return 0
         budget = None if key.namespace else self._informer.store.get(key.name)
         if budget is None:

@@ -92,8 +92,10 @@ class PlacedBindings:
     def find_needs(self, key: PlacementKey) -> Needs:
         return self._room.find_needs(key)
 
-    def find_standing(self, key: PlacementKey) -> Standing:
-        """As of now."""
+    def find_standing(self, key: PlacementKey) -> Standing | None:
+        """As of now. None if it is not known yet: after a start, budgets and classes are read later."""
+        if not self.budgets.are_known:
+            return None
         placement, snapshots = self._caches.placement(key), self._caches.latest_snapshots(key)
         if placement is None or len(snapshots) != 1:
             return Standing()
@@ -106,7 +108,7 @@ class PlacedBindings:
                 self._companions.find(key), metadata.annotation(PRIORITY_CLASS) or ""
             )
         except InputError:
-            return Standing()
+            return Standing() if self._classes.are_known else None
         count = snapshots[0].view.metadata.annotation(NUMBER_OF_CLUSTERS) or ""
         wanted = int(count) if kind == PICK_N and count.isdecimal() else None
         return Standing(priority, self.budgets.count_disruptions(key, self._caches.bindings(key), wanted))
@@ -122,7 +124,7 @@ class PlacedBindings:
         bindings = self._caches.bindings(key) if any(needs) else []
         present = self._clusters_of[key] = set()
         if bindings:
-            standing = self.find_standing(key)
+            standing = self.find_standing(key) or Standing()
             for binding in bindings:
                 amounts = needs_on(needs, self._caches.clusters.get(binding.view.spec.target_cluster))
                 placed = _describe(binding, str(key), standing, tuple(sorted(amounts.items())))

@@ -29,7 +29,7 @@ from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import Binding, Observed, Placement, PlacementOptions
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, raise_failure
-from fleet.scheduler.preemption.placed_bindings import PlacedBindings, is_leaving
+from fleet.scheduler.preemption.placed_bindings import PlacedBindings, Standing, is_leaving
 from fleet.scheduler.preemption.preemptor import DRAINED, EVICTING, SELECTED, Preemption, Preemptor
 from fleet.scheduler.room_ledger import needs_on, read_applied
 from fleet.snapshot.sidedata import Nomination
@@ -144,6 +144,11 @@ class Preemptions:
         preemptor = self._open.get(key)
         return preemptor if preemptor is not None and preemptor.uid == uid else None
 
+    def resume(self) -> None:
+        """Budgets or priorities are known, or have changed."""
+        for key in self._open:
+            self._queue.add(key)
+
     def reload(self) -> None:
         """Profiles were exchanged. If none evicts any more, room is kept for no placement."""
         if not self._placed.is_needed:
@@ -198,7 +203,10 @@ class Preemptions:
         """One binding of a placement after the other, so that its budget is asked each time."""
         while victims := self._list_live(key):
             first = {victim: cluster for cluster, victim in reversed(victims)}
-            refused = [victim for victim in first if not self._may_evict(victim, key)]
+            standings = {name: self._placed.find_standing(PlacementKey.parse(name)) for name in first}
+            if None in standings.values():
+                return  # `resume` goes on
+            refused = [name for name, standing in standings.items() if not self._may_evict(standing, key)]
             if refused:
                 log.info("a binding may not be evicted any more", placement=str(key), victim=refused[0])
                 self._lose(key, self.list_nominated(key))
@@ -213,9 +221,11 @@ class Preemptions:
         self._reports.report_evicted(victim, cluster, key)
         self._reports.requeue(victim, EVICTED)
 
-    def _may_evict(self, victim: str, key: PlacementKey) -> bool:
-        standing, preemptor = self._placed.find_standing(PlacementKey.parse(victim)), self._open.get(key)
-        return preemptor is not None and standing.disruptions > 0 and standing.priority < preemptor.priority
+    def _may_evict(self, standing: Standing | None, key: PlacementKey) -> bool:
+        preemptor = self._open.get(key)
+        if preemptor is None or standing is None:
+            return False
+        return standing.disruptions > 0 and standing.priority < preemptor.priority
 
     def _list_live(self, key: PlacementKey) -> list[tuple[str, str]]:
         """Clusters, and victims that have not been given up there."""

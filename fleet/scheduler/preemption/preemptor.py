@@ -13,8 +13,8 @@ EVICTING: Final = "Evicting"
 DRAINED: Final = "Drained"
 _WORDS: Final = {
     SELECTED: "{victims} will leave {cluster}",
-    EVICTING: "{victims} are leaving {cluster}",
-    DRAINED: "{victims} have left {cluster}, whose report does not show the room yet",
+    EVICTING: "waits for {victims} to leave {cluster}",
+    DRAINED: "{victims} left {cluster}, whose report does not show the room yet",
 }
 
 

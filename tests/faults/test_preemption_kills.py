@@ -1,0 +1,130 @@
+"""A controller that makes room is killed at each of its writes: the next one ends where none had died."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+
+from tests.e2e.world import World
+from tests.faults.acting import killed, running
+from tests.faults.configured import HEAD
+from tests.faults.controller.line import Fault, Faults, Killed, Line, at, fair
+from tests.faults.hub_api import HubApi, a_hub
+from tests.faults.test_preemption import (
+    EVICTING,
+    QUIET,
+    fill,
+    find_bindings,
+    is_placed,
+    place,
+    read_preemptions,
+    roll_out,
+)
+from tests.faults.virtual import EPOCH, virtual
+
+pytestmark = pytest.mark.timeout(600)
+
+VICTIMS: Final = ("on-ams", "on-dub")
+_WRITES: Final = re.compile(r"bindings|options|resourceplacements/[^/]+$")
+_LONG_ENOUGH: Final = 60.0
+
+
+async def a_full_fleet(file: Path) -> tuple[HubApi, World]:
+    """And a placement for which one of two has to leave."""
+    hub = a_hub(clock=EPOCH.timestamp)  # both began at the same time
+    world = World(hub)
+    async with running(hub, file, HEAD + EVICTING, QUIET):
+        await fill(world, "ams", "dub")
+    await place(world, "vip", cpu=3, priority=100)
+    return hub, world
+
+
+@asynccontextmanager
+async def rolled_out(world: World, both: list[str]) -> AsyncIterator[None]:
+    """Meanwhile what is given up is deleted after some seconds. `both` gets the clusters with two bindings at once."""
+
+    async def roll() -> None:
+        while True:
+            await asyncio.sleep(3)
+            for cluster in await world.in_use("vip"):
+                for victim in VICTIMS:
+                    held = await find_bindings(world, victim)
+                    both.extend(cluster for each in held if each["spec"]["targetCluster"] == cluster)
+            await roll_out(world, *VICTIMS)
+
+    rolling = asyncio.create_task(roll(), name="rolling out")
+    try:
+        yield
+    finally:
+        rolling.cancel()
+        with suppress(asyncio.CancelledError):
+            await rolling
+
+
+async def live_until(hub: HubApi, file: Path, faults: Faults) -> Line:
+    """A controller until it is killed, or for a while."""
+    dead = asyncio.Event()
+    line = Line(hub, faults=faults, rng=Random(1), on_kill=dead.set)
+    async with killed(running(hub, file, HEAD + EVICTING, QUIET, through=line)):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONG_ENOUGH):
+                await dead.wait()
+        line.cut(None)
+    return line
+
+
+@virtual
+async def test_kills_in_every_phase_lose_no_room_and_evict_only_one(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    hub, world = await a_full_fleet(file)
+    both: list[str] = []
+    async with rolled_out(world, both):
+        undisturbed = await live_until(hub, file, fair)
+    assert both == []
+    writes = [
+        number
+        for number, request in enumerate(undisturbed.requests)
+        if request.is_write and _WRITES.search(request.path)
+    ]
+    assert len(writes) > 5
+    for number in writes:
+        for fault in (Killed(), Killed(arrives=0.0), Killed(arrives=3.0)):  # lost, done, done later
+            await one_death(file, number, fault)
+
+
+async def one_death(file: Path, number: int, fault: Fault) -> None:
+    hub, world = await a_full_fleet(file)
+    both: list[str] = []
+    async with rolled_out(world, both):
+        line = await live_until(hub, file, at(number, fault))
+        assert [met for _, met in line.met] == [fault]
+        async with running(hub, file, HEAD + EVICTING, QUIET):
+            await is_placed(world, "vip", "ams")
+            await asyncio.sleep(60)
+            assert await read_preemptions(world, "vip") == []
+            await is_placed(world, "on-dub", "dub")
+            assert await find_bindings(world, "on-ams") == []
+    assert both == []
+
+
+@virtual
+async def test_Q_36_the_next_leader_keeps_the_room_and_waits_for_the_same_victims(tmp_path: Path) -> None:
+    """It leads for a while before they have gone, and others of equal priority ask for the room."""
+    file = tmp_path / "fleet.yaml"
+    hub, world = await a_full_fleet(file)
+    await live_until(hub, file, fair)
+    assert await read_preemptions(world, "vip") == [("ams", "Evicting", ["on-ams"])]
+    async with running(hub, file, HEAD + EVICTING, QUIET) as site:
+        await place(world, "equal", cpu=4, priority=100, preemptionPolicy="Never")
+        await asyncio.sleep(600)
+        assert await find_bindings(world, "equal") == []
+        assert [each for each in site.of("vip") if each.decision and each.decision.nomination] == []
+        await roll_out(world, "on-ams")
+        await is_placed(world, "vip", "ams")
