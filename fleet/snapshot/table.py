@@ -7,6 +7,7 @@ place. `freeze` returns the current state at almost no cost.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -189,12 +190,24 @@ class Table:
         """All bindings on a cluster."""
         self._set_placed(self._row(cluster), tuple(bindings))
 
-    def give_back(self, row: int, bindings: Collection[PlacedBinding]) -> None:
-        """Take some of a row's bindings away hypothetically, with their room."""
-        self._set_placed(row, tuple(binding for binding in self._placed[row] if binding not in bindings))
-        for binding in bindings:
-            for resource, amount in binding.requests:
-                self._add(assumed_ledger(resource), row, -amount)
+    def give_back(self, removed: Mapping[int, Collection[PlacedBinding]]) -> None:
+        """Take the room of some bindings away hypothetically, by row; they stay in their column."""
+        freed: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        for row, bindings in removed.items():
+            for binding in bindings:
+                for resource, amount in binding.requests:
+                    amounts = freed[resource]
+                    amounts[row] = amounts.get(row, 0) + amount
+        for resource, amounts in freed.items():
+            rows, given = np.fromiter(amounts.keys(), np.intp), np.fromiter(amounts.values(), np.int64)
+            booked = self._begin_booking(assumed_ledger(resource))
+            booked[rows] -= given
+            self._end_booking(assumed_ledger(resource), booked)
+
+    def leave_out(self, removed: Mapping[int, Collection[PlacedBinding]]) -> None:
+        """Take the bindings themselves away, too."""
+        for row, bindings in removed.items():
+            self._set_placed(row, tuple(binding for binding in self._placed[row] if binding not in bindings))
 
     def nominate(self, nominations: Iterable[Nomination]) -> None:
         """Replace all nominations."""
@@ -229,14 +242,18 @@ class Table:
 
     def book(self, ledger: str, name: str, amount: int) -> None:
         """Add to what a plugin has reserved on a cluster; negative amounts give back."""
-        self._add(ledger, self._row(name), amount)
+        row = self._row(name)
+        booked = self._begin_booking(ledger)
+        booked[row] += amount
+        self._end_booking(ledger, booked)
 
-    def _add(self, ledger: str, row: int, amount: int) -> None:
+    def _begin_booking(self, ledger: str) -> Int64Array:
         self._thaw()
         booked = self._ledgers.get(ledger)
-        booked = np.zeros(self._names.size, dtype=np.int64) if booked is None else writable(booked)
-        booked[row] += amount
-        if booked[row] or booked.any():
+        return np.zeros(self._names.size, dtype=np.int64) if booked is None else writable(booked)
+
+    def _end_booking(self, ledger: str, booked: Int64Array) -> None:
+        if booked.any():
             self._ledgers[ledger] = booked
         else:
             self._ledgers.pop(ledger, None)

@@ -6,7 +6,7 @@ becomes a `PluginError` that names plugin and hook, and ends the attempt, never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,7 +24,7 @@ from fleet.framework.cycle.hook_checks import (
     parse_mask,
 )
 from fleet.framework.profiles.extender import Extender
-from fleet.framework.profiles.profile import BoundHook, CompiledProfile
+from fleet.framework.profiles.profile import BINDINGS, BoundHook, CompiledProfile
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import PluginScores, ScoreTable
 from fleet.framework.state import CycleState
@@ -231,13 +231,15 @@ class Runner:
         alive: int,
     ) -> int:
         table = Table.fork(frame)
-        for row, bindings in removed.items():
-            table.give_back(row, bindings)
+        table.give_back(removed)
+        if any(_reads_bindings(entry.plugin) for entry in filters if entry.name != self.ctx.plugin):
+            table.leave_out(removed)
         hypothetical, state, asking = table.freeze(), self.state, self.ctx.plugin
         self.state = state.clone()
         try:
-            deltas = [Delta(row, binding.placement, -1) for row in removed for binding in removed[row]]
-            self.run_remove_placement(hypothetical, deltas)
+            if any(self._list_extensions()):
+                deltas = [Delta(row, binding.placement, -1) for row in removed for binding in removed[row]]
+                self.run_remove_placement(hypothetical, deltas)
             for entry in filters:
                 if alive:
                     alive = as_bits(self._filter(entry, hypothetical, alive).ok, alive)
@@ -359,12 +361,16 @@ class Runner:
         component = getattr(entry.plugin, "SCORE_COMPONENT", PluginTraits.SCORE_COMPONENT)
         return PluginScores(entry.name, component, entry.weight, raw, normalized, final)
 
-    def _extend(self, method: str, frame: Frame, deltas: Sequence[Delta]) -> None:
+    def _list_extensions(self) -> Iterator[tuple[BoundHook, Any]]:
+        """Of the plugins whose PreFilter did not skip."""
         off = self.skipped.get("filter", ())
         for entry in self.profile.pre_filter:
             extensions = getattr(entry.plugin, "pre_filter_extensions", lambda: None)()
-            if extensions is None or entry.name in off:
-                continue
+            if extensions is not None and entry.name not in off:
+                yield entry, extensions
+
+    def _extend(self, method: str, frame: Frame, deltas: Sequence[Delta]) -> None:
+        for entry, extensions in self._list_extensions():
             status = self._call("preFilter", entry._replace(call=getattr(extensions, method)), frame, deltas)
             if not is_success(status):
                 raise PluginError(f"{method} failed: {message_of(status)}", plugin=entry.name, hook="preFilter")
@@ -423,6 +429,11 @@ class Runner:
         start = self.ctx.cursor % len(order) if len(order) else 0
         rotated: list[int] = np.concatenate((order[start:], order[:start])).tolist()
         return rotated
+
+
+def _reads_bindings(plugin: Any) -> bool:
+    reads = getattr(plugin, "READS", PluginTraits.READS)
+    return "*" in reads or BINDINGS in reads
 
 
 def _reads_picks(plugin: Any) -> bool:
