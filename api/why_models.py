@@ -105,6 +105,28 @@ class GateModel(ApiModel, frozen=True, kw_only=True):
     """Those that the caller may clear here."""
 
 
+Phase = Literal["Selected", "Evicting", "Drained"]
+
+
+class MakingRoomModel(ApiModel, frozen=True, kw_only=True):
+    """A cluster where room is made for the placement."""
+
+    cluster: str
+    phase: Phase
+    """Planned; its victims leave; they have left, and the member does not report the room yet."""
+    since: str
+    victims: tuple[str, ...]
+    """Placements that have to leave, as far as the caller may read them."""
+    hidden: int
+    """How many more there are."""
+
+
+class PreemptingModel(ApiModel, frozen=True, kw_only=True):
+    clusters: tuple[MakingRoomModel, ...]
+    redacted: int
+    """How many more clusters there are that the caller may not read."""
+
+
 class WhyAnswer(Answer, frozen=True, kw_only=True, rename="camel"):
     """Why a placement is where it is."""
 
@@ -121,3 +143,5 @@ class WhyAnswer(Answer, frozen=True, kw_only=True, rename="camel"):
     """Of a placement that is Gated."""
     waiting: WaitingModel | None = None
     """Of a placement that is Waiting or Binding: the chosen clusters, and who has to allow which."""
+    preempting: PreemptingModel | None = None
+    """Of a placement that is Preempting: where room is made, and at whose expense."""

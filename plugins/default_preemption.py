@@ -55,7 +55,7 @@ class DefaultPreemption(PluginTraits):
         Reason(
             "VictimsLeaving",
             Code.UNSCHEDULABLE,
-            "room is made for the placement: {victims} still on the cluster",
+            "room is being made for the placement: bindings that have to leave first: {victims}",
             short="room is being made",
         ),
     )
@@ -80,7 +80,7 @@ class DefaultPreemption(PluginTraits):
         del reason
         name = frame.name(row)
         own = (each for each in frame.nominations if each.placement == req.key and each.cluster == name)
-        return {"victims": ", ".join(victim for each in own for victim in each.victims)}
+        return {"victims": sum(len(each.victims) for each in own)}
 
     def post_filter(
         self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, verdicts: Verdicts
@@ -105,9 +105,7 @@ class DefaultPreemption(PluginTraits):
         pairs = tuple((frame.name(row), victim.placement) for row in chosen for victim in victims[row])
         nomination = tuple(frame.name(row) for row in chosen)
         ctx.note(
-            "preemption",
-            f"room is made on {', '.join(nomination)}: "
-            f"{', '.join(f'{placement} leaves {cluster}' for cluster, placement in pairs)}",
+            "preemption", f"room is made on {len(chosen)} of {frame.count} clusters: bindings to leave: {len(pairs)}"
         )
         return PostFilterResult(nomination, EvictionPlan(pairs)), None
 

@@ -32,12 +32,14 @@ from fleet.history import HistoryAttempt
 from fleet.kube.scopes import find_scope
 from fleet.model.timestamps import HOUR, format_timestamp
 from fleet.model.views import Condition, PlacementStatus
-from fleet.scheduler.binding.companion_status import GATED, WAITING
+from fleet.scheduler.binding.companion_status import GATED, PREEMPTING, WAITING
 
 _MOST: Final = 10
 """Rows of each table: one screen."""
 _PAGE: Final = 1000
 _MOST_ATTEMPTS: Final = 20_000
+_HOLDING: Final = (GATED, PREEMPTING, WAITING)
+"""Conditions of options, in the order in which they are named."""
 _SCHEDULED: Final = "Scheduled"
 _SHORT: Final = frozenset({"SchedulingPolicyUnfulfilled", ""})
 """Reasons that say less than the decision itself."""
@@ -158,7 +160,7 @@ def _find_what_holds(live: LivePlacement) -> Condition | None:
     if live.options is None or live.options.view.status.placement_uid != live.placement.view.metadata.uid:
         return None
     conditions = live.options.view.status.conditions
-    return next((each for each in conditions if each.type in (GATED, WAITING) and each.status == "True"), None)
+    return next((each for each in conditions if each.type in _HOLDING and each.status == "True"), None)
 
 
 async def _explain_trouble(backend: Backend, trouble: Trouble, visibility: Visibility) -> TroubledPlacement:
@@ -179,7 +181,7 @@ async def _describe_trouble(backend: Backend, trouble: Trouble, visibility: Visi
     """Messages of conditions may name clusters."""
     condition = trouble.condition
     message = condition.message if visibility.is_whole else ""
-    if condition.type in (GATED, WAITING):
+    if condition.type in _HOLDING:
         return message or condition.reason
     if condition.type != _SCHEDULED or condition.reason not in _SHORT:
         return message

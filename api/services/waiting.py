@@ -34,6 +34,7 @@ from fleet.model.views import (
     WaitingTarget,
 )
 from fleet.scheduler.binding.companion_status import GATED, WAITING
+from fleet.scheduler.binding.waiting_store import PREEMPTION
 from fleet.scheduler.pre_enqueue import merge_gates
 from plugins.placement_gates import PlacementGates
 
@@ -143,7 +144,8 @@ def _read_item(
     metadata = placement.view.metadata
     if options is None or options.view.status.placement_uid != metadata.uid:
         return None
-    if not options.view.status.waiting and not options.view.status.nominated_targets:
+    is_chosen = any(target.cause != PREEMPTION for target in options.view.status.nominated_targets)
+    if not options.view.status.waiting and not is_chosen:
         return None
     key = PlacementKey.of(metadata)
     profile = backend.live.frameworks.choose(backend.live.companions.scheduler_name_of(metadata)).scheduler_name
@@ -189,7 +191,7 @@ def _build_model(
     now = backend.live.now()
     status = item.options.view.status
     shown = [entry for entry in item.entries if not visibility.hides(entry.cluster)]
-    nominated = (target.cluster for target in status.nominated_targets)
+    nominated = (target.cluster for target in status.nominated_targets if target.cause != PREEMPTION)
     told = _find_condition(item.options, WAITING)
     message = told.message if told is not None and told.status == "True" else ""
     return WaitingModel(

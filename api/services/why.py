@@ -36,9 +36,10 @@ from api.services.attempts import (
 )
 from api.services.departures import find_departed, list_given_up
 from api.services.foreign_decisions import compare_with_bound
+from api.services.preempting import describe_preempting, list_preemptions
 from api.services.waiting import describe_gate, describe_waiting, list_answerable, list_clearable
 from api.waiting_models import WaitingModel
-from api.why_models import GateModel, QueueModel, Waker, WhyAnswer
+from api.why_models import GateModel, PreemptingModel, QueueModel, Waker, WhyAnswer
 from fleet.errors import HistoryUnavailable
 from fleet.explain.answer.answer import AnswerContext, build_answer, state_of
 from fleet.explain.answer.parts import ProblemPart, State, StatusNote
@@ -81,6 +82,8 @@ class _Rights(NamedTuple):
     """Approval rules."""
     clearable: tuple[str, ...] = ()
     """Gates."""
+    readable: Collection[str] = ()
+    """Victims of the placement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +92,14 @@ class _Held:
 
     gate: GateModel | None = None
     waiting: WaitingModel | None = None
+    preempting: PreemptingModel | None = None
 
     @property
     def state(self) -> State | None:
         if self.gate is not None:
             return "Gated"
+        if self.preempting is not None:
+            return "Preempting"
         if self.waiting is None:
             return None
         return "Waiting" if self.waiting.waiting or self.waiting.redacted else "Binding"
@@ -178,7 +184,9 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
 
 async def _load_rights(backend: Backend, permissions: Permissions, placement: LivePlacement) -> _Rights:
     answerable = await list_answerable(backend, permissions, placement)
-    return _Rights(answerable, await list_clearable(permissions, placement))
+    victims = {victim for each in list_preemptions(placement) for victim in each.victims}
+    readable = await permissions.filter_placements(victims) if victims else ()
+    return _Rights(answerable, await list_clearable(permissions, placement), readable)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -293,6 +301,7 @@ def _build_answer(inputs: _Inputs) -> WhyAnswer:
         links=_build_links(query.key, evaluated),
         gate=inputs.held.gate,
         waiting=inputs.held.waiting,
+        preempting=inputs.held.preempting,
     )
 
 
@@ -390,7 +399,8 @@ def _find_what_holds(
     if query.attempt is not None or placement is None or queue is None:
         return _Held()
     waiting = describe_waiting(backend, placement, visibility, rights.answerable)
-    return _Held(describe_gate(backend, placement, queue, rights.clearable), waiting)
+    preempting = describe_preempting(placement, visibility, rights.readable)
+    return _Held(describe_gate(backend, placement, queue, rights.clearable), waiting, preempting)
 
 
 def _compute_state(query: WhyQuery, record: PlacementRecord, queue: QueueModel | None) -> State | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from api.text.waiting import describe_approvers
-from api.why_models import QueueModel, WhyAnswer
+from api.why_models import PreemptingModel, QueueModel, WhyAnswer
 from fleet.explain.answer.rendering import WIDTH, render, render_cluster
 from fleet.explain.answer.sentences import format_moment, join_names
 from fleet.framework.approvals import PLUGIN
@@ -40,6 +40,8 @@ def _render_held(answer: WhyAnswer, page: Page) -> str:
     if answer.gate is not None:
         since = f" since {format_moment(answer.gate.since)}" if answer.gate.since else ""
         return f"held by {answer.gate.by}{since}: {answer.gate.message}"
+    if answer.preempting is not None:
+        return _render_preempting(answer.preempting, page)
     if answer.waiting is None:
         return ""
     cells = [
@@ -61,6 +63,24 @@ def _render_held(answer: WhyAnswer, page: Page) -> str:
     lines += [f"waits for approval of clusters you may not read: {hidden}"] if hidden else []
     if not lines:
         lines = [f"chosen, and being prepared: {join_names(answer.waiting.targets)}"]
+    return "\n".join(lines)
+
+
+def _render_preempting(preempting: PreemptingModel, page: Page) -> str:
+    cells = [
+        [
+            each.cluster,
+            each.phase,
+            format_moment(each.since),
+            ", ".join((*each.victims, *([f"{each.hidden} you may not read"] if each.hidden else []))),
+        ]
+        for each in preempting.clusters
+    ]
+    lines = (
+        [render_table(["ROOM IS MADE ON", "PHASE", "SINCE", "FOR IT LEAVE"], cells, width=page.width)] if cells else []
+    )
+    if preempting.redacted:
+        lines.append(f"room is made on clusters you may not read: {preempting.redacted}")
     return "\n".join(lines)
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fleet.snapshot.frame import Frame
 
 _DECIDING: Final = ("batch", "postBatch", "preFilter", "filter", "postFilter", "preScore", "score", "sort")
+_PICKING: Final = tuple(hook for hook in _DECIDING if hook != "postFilter")
 _IN_TREE: Final = "plugins."
 _HEARTBEATS: Final = {"signals", "*"}
 
@@ -40,22 +41,11 @@ class RecordedFleet:
         self._recorded_heartbeats: Int64Array | None = None
         """By row: the heartbeat as recorded."""
         self._was_exact = False
-        self._placed: tuple[object, bool] = (None, True)
-        """The placed bindings checked last, and whether there were none."""
 
     @classmethod
     def from_settings(cls, eligibility: EligibilitySection) -> RecordedFleet:
         timeouts = (eligibility.heartbeat_timeout.seconds, eligibility.retention.seconds)
         return cls(recent=int(min(timeout for timeout in timeouts if timeout or timeout == timeouts[0]) * 1e9))
-
-    def is_defined_by_clusters(self, frame: Frame) -> bool:
-        """Whether a frame consists of its clusters and side data only: no assumptions. Rows that are set aside are
-        recorded by their names."""
-        if frame.nominations:
-            return False
-        if frame.placed is not self._placed[0]:
-            self._placed = (frame.placed, not any(frame.placed))
-        return self._placed[1]
 
     def collect_changes(self, frame: Frame, *, now: int, anew: bool, exactly: bool) -> list[Row]:
         """To be recorded before a decision that was made on a frame; with `anew` the whole fleet."""
@@ -125,14 +115,19 @@ def reads_heartbeats(profile: CompiledProfile) -> bool:
     return any(_HEARTBEATS & reads for is_in_tree, reads in _list_reads(profile) if not is_in_tree)
 
 
-def reads_sidedata(profile: CompiledProfile, kind: str) -> bool:
-    """Whether a plugin may: one that declares it in READS, or is out of tree and has no declaration."""
-    return any(kind in reads or ("*" in reads and not is_in_tree) for is_in_tree, reads in _list_reads(profile))
+def reads_sidedata(profile: CompiledProfile, kind: str, *, has_searched: bool = True) -> bool:
+    """Whether a plugin may: one that declares it in READS, or is out of tree and has no declaration. Without
+    `has_searched`, none of PostFilter had to."""
+    reads = _list_reads(profile, _DECIDING if has_searched else _PICKING)
+    return any(kind in columns or ("*" in columns and not is_in_tree) for is_in_tree, columns in reads)
 
 
-def _list_reads(profile: CompiledProfile) -> Iterator[tuple[bool, set[str]]]:
-    for plugin in (entry.plugin for hook in _DECIDING for entry in profile.hooks[hook]):
-        yield type(plugin).__module__.startswith(_IN_TREE), set(getattr(plugin, "READS", ("*",)))
+def _list_reads(profile: CompiledProfile, hooks: tuple[str, ...] = _DECIDING) -> Iterator[tuple[bool, set[str]]]:
+    searching = {entry.name for entry in profile.post_filter} if "postFilter" not in hooks else set()
+    for entry in (entry for hook in hooks for entry in profile.hooks[hook]):
+        if entry.name not in searching:
+            plugin = entry.plugin
+            yield type(plugin).__module__.startswith(_IN_TREE), set(getattr(plugin, "READS", ("*",)))
 
 
 def _resize_like(column: Int64Array, other: Int64Array | None) -> Int64Array:

@@ -19,6 +19,7 @@ import structlog
 
 from fleet.framework.context import encode_results
 from fleet.framework.policy.placement_terms import build_concern
+from fleet.framework.profiles.profile import BINDINGS
 from fleet.framework.request import ANNOTATIONS_READ, annotation_field, write_annotations
 from fleet.history import (
     Columns,
@@ -209,7 +210,7 @@ class RecordedAttempt:
 
     def inputs(self) -> RecordedInputs | None:
         inputs, snapshot = self.record.inputs, self.record.snapshot
-        if inputs is None or snapshot is None or not self.fleet.is_defined_by_clusters(inputs.frame):
+        if inputs is None or snapshot is None:
             return None
         policy = PolicySnapshot(metadata=_name_scheduler(snapshot.view.metadata, inputs), spec=snapshot.view.spec)
         return RecordedInputs(
@@ -228,9 +229,14 @@ class RecordedAttempt:
                 ledgers=bool(inputs.frame.ledgers or inputs.frame.nominations)
                 and reads_sidedata(inputs.profile, "room"),
                 residents=_list_residents(inputs),
-                placed=inputs.profile.evicts and (self.record.decision is None or not self.record.decision.fulfilled),
+                placed=reads_sidedata(inputs.profile, BINDINGS, has_searched=not self._is_fulfilled),
             ),
         )
+
+    @property
+    def _is_fulfilled(self) -> bool:
+        """Known to be: no plugin had to look for bindings to evict."""
+        return self.record.decision is not None and self.record.decision.fulfilled
 
     def profile(self) -> bytes:
         inputs = self.record.inputs

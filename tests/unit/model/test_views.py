@@ -26,6 +26,7 @@ from fleet.model.kinds.placement import (
     ResourcePlacement,
 )
 from fleet.model.kinds.quota import ClusterPlacementQuota
+from fleet.model.kinds.rollout.eviction import ClusterResourcePlacementDisruptionBudget
 from fleet.model.kinds.rollout.stagedupdate import ClusterStagedUpdateRun, StagedUpdateRun
 from fleet.model.kinds.scheduling import (
     ClusterPlacementApproval,
@@ -58,6 +59,7 @@ PAIRS: list[tuple[type[views.View], type[Model]]] = [
     (views.PlacementApproval, PlacementApproval),
     (views.PlacementApproval, ClusterPlacementApproval),
     (views.PlacementQuota, ClusterPlacementQuota),
+    (views.DisruptionBudget, ClusterResourcePlacementDisruptionBudget),
 ]
 
 

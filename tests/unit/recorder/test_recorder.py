@@ -15,6 +15,8 @@ import pytest
 from fleet.errors import Conflict
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.handle import OfflineHandle
+from fleet.framework.profiles.profile import compile_profile
 from fleet.framework.scores import PluginScores as Scored
 from fleet.framework.types import Component
 from fleet.history import AttemptSource, History, HistoryAttempt
@@ -30,7 +32,9 @@ from fleet.scheduler.dispatch.binding_calls import WriteResult
 from fleet.settings import Settings
 from fleet.snapshot import Table
 from fleet.snapshot.columns.packing import number_values
-from fleet.snapshot.sidedata import Nomination
+from fleet.snapshot.recorded_sidedata import restore_sidedata
+from fleet.snapshot.sidedata import Nomination, PlacedBinding
+from plugins import in_tree_registry
 from tests.builders import (
     NOW,
     UID,
@@ -44,6 +48,7 @@ from tests.builders import (
     label,
 )
 from tests.doubles import Named, inputs, profile_of
+from tests.unit.framework.plugin_fakes import a_profile
 from tests.vectors.engine import profile_for
 
 MINUTES_5 = 300 * SECOND
@@ -239,12 +244,23 @@ def test_inputs_leave_out_the_status_of_the_snapshot() -> None:
     assert (found.now, found.placement_uid) == (NOW, UID)
 
 
-def test_what_clusters_do_not_tell_cannot_be_repeated_and_is_not_kept() -> None:
+@pytest.mark.parametrize("is_read", [False, True])
+def test_room_that_is_kept_and_bindings_are_recorded_where_a_plugin_reads_them(*, is_read: bool) -> None:
+    plugins = ("ResourceFit", "DefaultPreemption") if is_read else ("ClusterEligibility",)
+    profile = a_profile(filter=plugins, postFilter=plugins[1:])
     table = a_table(*clusters("c1"))
-    table.nominate([Nomination("c1", "web", priority=0, requests={})])
-    asked = inputs(table.freeze(), a_policy(), profile=profile_for(()))
+    table.nominate([Nomination("c1", "web", priority=0, requests={"cpu": 1}, victims=("other",))])
+    table.set_placed("c1", [PlacedBinding("other", requests=(("cpu", 1),), disruptions=2)])
+    asked = inputs(
+        table.freeze(), a_policy().pick_n(2), profile=compile_profile(in_tree_registry(), profile, OfflineHandle())
+    )
     record = replace(a_record(), inputs=asked, decision=decide(asked))
-    assert offered(record).inputs() is None
+    found = offered(record).inputs()
+    assert found is not None
+    again = a_table(*clusters("c1"))
+    restore_sidedata(again, found.sidedata)
+    assert (again.freeze().content_hash() == asked.frame.content_hash()) is is_read
+    assert bool(found.sidedata) is is_read
 
 
 def test_what_is_shed_lets_go_of_the_decision_but_keeps_what_it_says() -> None:

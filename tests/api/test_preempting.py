@@ -1,0 +1,63 @@
+"""Room that is made for a placement, as the API answers about it, and replays of the decisions that make it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Final
+
+from fleet.kube.scopes import CLUSTER_SCOPED
+from tests.api.stage import Stage, a_stage
+from tests.api.test_room import report_all
+from tests.e2e.hub import soon
+from tests.e2e.world import ANYTHING
+
+EVICTING: Final = """
+apiVersion: scheduling.fleet.dev/v1
+kind: FleetSchedulerConfiguration
+profiles:
+- base: ExtendedProfile
+  plugins: {multiPoint: {enabled: [{name: DefaultPreemption}]}}
+"""
+ONE: Final = {"placementType": "PickN", "numberOfClusters": 1}
+
+
+async def place(stage: Stage, name: str, *, cpu: str, priority: int) -> None:
+    options: Any = {"metadata": {"name": name}, "spec": {"priority": priority, "requests": {"cpu": cpu}}}
+    await stage.world.create(CLUSTER_SCOPED.options, options)
+    spec = {"resourceSelectors": [ANYTHING], "policy": ONE}
+    await stage.world.create(CLUSTER_SCOPED.placement, {"metadata": {"name": name}, "spec": spec})
+
+
+def test_W_04_why_tells_where_room_is_made_and_every_attempt_replays(tmp_path: Path) -> None:
+    async def main() -> None:
+        file = tmp_path / "fleet.yaml"
+        file.write_text(EVICTING, encoding="utf-8")
+        async with a_stage(tmp_path, file=file) as stage:
+            await report_all(stage)
+            await place(stage, "low", cpu="3", priority=0)
+            await stage.world.soon_on("low", "ams-1")
+            await place(stage, "vip", cpu="2500m", priority=10)
+
+            async def look() -> Any:
+                why = await stage.json("/v1/placements/-/vip/why")
+                return why if why["verdict"]["state"] == "Preempting" and why["preempting"] else None
+
+            why = await soon(look)
+            (room,) = why["preempting"]["clusters"]
+            assert (room["cluster"], room["victims"], room["hidden"]) == ("ams-1", ["low"], 0)
+            assert room["phase"] in ("Selected", "Evicting")
+            assert why["attempt"]["notes"]["DefaultPreemption"]
+            text = (await stage.get("/v1/placements/-/vip/why", Accept="text/plain")).text
+            assert "ROOM IS MADE ON" in text
+            await stage.world.soon_on("low")
+            (binding,) = await stage.world.bindings("low")
+            await stage.world.delete(CLUSTER_SCOPED.binding, binding["metadata"]["name"])
+            await stage.world.soon_on("vip", "ams-1")
+            await stage.wait_until_recorded()
+            report = (await stage.post("/v1/replay", {"select": {"limit": 100}})).json()
+            assert (report["same"], report["skipped"]) == (report["attempts"], [])
+            assert report["attempts"] >= 4
+            assert (await stage.json("/v1/placements/-/vip/why"))["preempting"] is None
+
+    asyncio.run(main())
