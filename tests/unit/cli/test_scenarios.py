@@ -184,3 +184,31 @@ def test_X_20_T_13_a_scenario_plays_quotas(play: Play) -> None:
     assert moves(begin, "placed") == {f"{name}/m" for name in ("a1", "a2", "a3", "b1")}
     assert full["short"] == ["b2"]
     assert moves(freed, "placed") == {"b2/m"}
+
+
+def test_W_17_room_is_made_for_what_matters_more(play: Play) -> None:
+    """The victim moves to the cluster that joins later."""
+    profile = {
+        "base": "ExtendedProfile",
+        "plugins": {"multiPoint": {"enabled": [{"name": "DefaultPreemption"}]}},
+    }
+    options = {
+        "apiVersion": "scheduling.fleet.dev/v1alpha1",
+        "kind": "ClusterPlacementOptions",
+        "metadata": {"name": "vip"},
+        "spec": {"priority": 100, "requests": {"cpu": "3"}},
+    }
+    steps: list[Json] = [
+        {"at": "0s"},
+        {"at": "1m", "apply": [options, picking("vip", 1)]},
+        {"at": "2m", "apply": [sized("b", has={"cpu": "4"})]},
+    ]
+    runs = [
+        play([sized("a", has={"cpu": "4"}), wanting("low", "cpu=3")], steps, "-o", "json", profile=profile, until="20m")
+        for _ in range(2)
+    ]
+    begin, made, later = steps_of(runs[0])
+    assert moves(begin, "placed") == {"low/a"}
+    assert (moves(made, "removed"), moves(made, "placed"), made["short"]) == ({"low/a"}, {"vip/a"}, ["low"])
+    assert (moves(later, "placed"), later["short"]) == ({"low/b"}, [])
+    assert runs[0].out == runs[1].out
