@@ -134,6 +134,32 @@ def test_a_rule_that_takes_too_many_steps_is_an_error_of_the_object(ask: Asker) 
     assert ask("POST", THINGS, a_thing("a", n=list(range(30)))).code == 201
 
 
+@pytest.mark.parametrize(
+    "rule, most",
+    [
+        ("self.n.all(a, (self.n + self.n).size() > 0)", 5_000),
+        ("self.n.all(a, a in self.n)", 9_990),
+        ("self.n.map(a, a).size() > 0", 9_990),
+        ("cel.bind(n, self.n, self.n.all(a, a in n))", 9_990),
+        ("self.n.all(a, a >= 0 && '.map(self)' != '')", 9_999),
+    ],
+)
+def test_a_loop_whose_steps_read_all_of_a_large_object_is_not_begun(rule: str, most: int) -> None:
+    small, large = list(range(100)), list(range(most + 100))
+    assert findings(of_numbers(rule), {"n": small}) == []
+    (error,) = findings(of_numbers(rule), {"n": large})
+    assert "call cost exceeds limit for rule: " in error
+
+
+def test_long_texts_count_in_such_loops_too() -> None:
+    rule = {"rule": "self.n.all(a, self.t.contains(a))"}
+    schema: dict[str, Any] = {"type": "object", "x-kubernetes-validations": [rule]}
+    schema["properties"] = {"n": {"type": "array", "items": {"type": "string"}}, "t": {"type": "string"}}
+    assert findings(schema, {"n": ["x"] * 10, "t": "x" * 100_000}) == []
+    (error,) = findings(schema, {"n": ["x"] * 10, "t": "y" * 1_000_000})
+    assert "call cost exceeds limit" in error
+
+
 @pytest.fixture
 def impatient() -> Iterator[list[float]]:
     """A clock by which every look takes a tenth of a second."""

@@ -25,6 +25,7 @@ from cel_expr_python.ext import (  # type: ignore[import-untyped]
 from fleet.errors import InputError
 from fleet.hub.schema.cel.budget import BUDGET, SPENT
 from fleet.hub.schema.cel.functions import declarations
+from fleet.hub.schema.cel.loops import count_readings, is_too_costly
 from fleet.hub.schema.cel.values import Convert, compile_conversion, has_times
 from fleet.hub.schema.field_errors import DUPLICATE, FORBIDDEN, INVALID, REQUIRED, MapKey, Path, SchemaFinding, steps
 
@@ -54,6 +55,8 @@ class CompiledRule:
     steps: tuple[str, ...]
     uses_old: bool
     takes_no_old: bool
+    readings: int
+    """Of the whole value in each step of its loops."""
 
     @property
     def shown(self) -> str:
@@ -167,7 +170,10 @@ def _compile_own(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
                 return
             if rule.uses_old and old is None and not rule.takes_no_old:
                 continue
-            finding = _evaluate(rule, activation, blamed)
+            if is_too_costly(value, rule.readings) or is_too_costly(old, rule.readings):
+                finding: SchemaFinding | None = _refuse(_format_cost(rule), blamed)
+            else:
+                finding = _evaluate(rule, activation, blamed)
             if finding is not None:
                 findings.append(finding._replace(owner=path, at=_extend(path, steps(finding.at))))
 
@@ -190,10 +196,9 @@ def _evaluate(rule: CompiledRule, activation: cel.Activation, blamed: str) -> Sc
     try:
         result = rule.holds.eval(activation)
     except RuntimeError as error:
-        return SchemaFinding(None, None, INVALID, blamed, _format_abort(error, rule), is_about_change=True)
+        return _refuse(_format_abort(error, rule), blamed)
     if result.type() == cel.Type.ERROR:
-        # An evaluation error is reported on the value itself, and not ratcheted.
-        return SchemaFinding(None, None, INVALID, blamed, _format_failure(result.value(), rule), is_about_change=True)
+        return _refuse(_format_failure(result.value(), rule), blamed)
     if result.value() is True:
         return None
     text = "" if rule.reason == DUPLICATE else _format_message(rule, activation)
@@ -201,11 +206,19 @@ def _evaluate(rule: CompiledRule, activation: cel.Activation, blamed: str) -> Sc
     return SchemaFinding(None, at, rule.reason, blamed, text, is_about_change=rule.uses_old)
 
 
+def _refuse(problem: str, blamed: str) -> SchemaFinding:
+    """A rule that cannot be evaluated is reported on the value itself, and not ratcheted."""
+    return SchemaFinding(None, None, INVALID, blamed, problem, is_about_change=True)
+
+
 def _format_abort(error: RuntimeError, rule: CompiledRule) -> str:
     if "budget exceeded" not in str(error):
         return _format_failure(error, rule)
-    problem = f"call cost exceeds limit for rule: {rule.shown}"
-    return f"no further validation rules will be run due to {problem}"
+    return _format_cost(rule)
+
+
+def _format_cost(rule: CompiledRule) -> str:
+    return f"no further validation rules will be run due to call cost exceeds limit for rule: {rule.shown}"
 
 
 def _format_failure(error: object, rule: CompiledRule) -> str:
@@ -263,6 +276,7 @@ def compile_rule(rule: Mapping[str, Any], typed: JSONSchema) -> CompiledRule:
         steps=_parse_field_path(rule.get("fieldPath") or ""),
         uses_old=uses_old_self(text),
         takes_no_old=takes_no_old,
+        readings=count_readings(_TEXT_LITERAL.sub("", text)),
     )
 
 
