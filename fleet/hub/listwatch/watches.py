@@ -63,6 +63,7 @@ class Watch:
         deadline = loop.time() + timeout + _GRACE
         for chunk in _pack(self._initial_events()):
             yield chunk
+            await _pause_after(chunk)
         bookmark = loop.time() + _BOOKMARK_EVERY
         while (now := loop.time()) < deadline:
             if self._revision < self._collection.floor:
@@ -72,6 +73,7 @@ class Watch:
             changes = self._take_changes()
             for chunk in _pack(self._selected_events(changes)):
                 yield chunk
+                await _pause_after(chunk)
             if now >= bookmark:
                 bookmark = now + _BOOKMARK_EVERY
                 if self._options.bookmarks:
@@ -155,6 +157,13 @@ def _pack(lines: Iterable[Line]) -> Iterator[bytes]:
             size += length
     if pending:
         yield b"".join(pending)
+
+
+async def _pause_after(chunk: bytes) -> None:
+    """Connections take several megabytes without waiting: many watchers would get all of a large object in one turn of
+    the event loop."""
+    if len(chunk) == _LARGEST_CHUNK:
+        await asyncio.sleep(0)
 
 
 def _cut(line: Line) -> Iterator[bytes]:

@@ -298,3 +298,38 @@ def test_watchers_share_what_they_hold(ask: Asker) -> None:
     watch = Watch(ask.hub.store, kind, ObjectSelector(), ListOptions())
     (line,) = watch._selected_events([deleted])
     assert line[1] is deleted.body
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_watchers_of_a_large_object_take_turns_with_everything_else(
+    ask: Asker,
+    runner: asyncio.Runner,
+    is_new: bool,  # noqa: FBT001 - drawn
+) -> None:
+    kind = ask.hub.registry.find("", "v1", "configmaps")
+    assert kind is not None
+    revision = str(ask.hub.store.revision) if is_new else ""
+    ask("POST", CONFIG_MAPS, a_config_map("large", text="x" * 900_000))
+    turns = [0]
+
+    async def read() -> None:
+        watch = Watch(ask.hub.store, kind, ObjectSelector(), ListOptions(revision=revision, timeout=60))
+        stream = watch.chunks()
+        assert isinstance(stream, AsyncGenerator)
+        async with aclosing(stream):
+            async for chunk in stream:
+                if chunk.endswith(b"\n"):
+                    return
+
+    async def count_turns() -> None:
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        counting = asyncio.create_task(count_turns())
+        await asyncio.gather(*(read() for _ in range(5)))
+        counting.cancel()
+
+    runner.run(main())
+    assert turns[0] > 900_000 // watches._LARGEST_CHUNK
