@@ -36,18 +36,20 @@ def audit(advisories: Path, locks: Sequence[Path], *, now: datetime) -> tuple[in
     if not advisories.exists():
         return FINE, [f"NOT AUDITED: there is no copy of advisories at {advisories}; see docs/security.md"]
     try:
-        by_package, newest = _index_advisories(advisories)
+        by_package, newest, unreadable = _index_advisories(advisories)
     except UnusableAdvisory as error:
         return UNUSABLE, [f"NOT AUDITED: {error}"]
     age = (now - newest).days
     warnings = [f"WARNING: the newest advisory is {age} days old: later ones are unknown here"]
     vulnerable = sorted({line for lock in locks for line in _list_vulnerable(lock, by_package)})
     result = vulnerable or [f"no known vulnerability in {len(locks)} locks; advisories name {len(by_package)} packages"]
-    return VULNERABLE if vulnerable else FINE, [*(warnings if age > _DAYS_FRESH else ()), *result]
+    code = VULNERABLE if vulnerable else UNUSABLE if unreadable else FINE
+    return code, [*(warnings if age > _DAYS_FRESH else ()), *unreadable, *result]
 
 
-def _index_advisories(path: Path) -> tuple[Mapping[str, Sequence[dict[str, Any]]], datetime]:
-    """By package, and when the last one was modified."""
+def _index_advisories(path: Path) -> tuple[Mapping[str, Sequence[dict[str, Any]]], datetime, Sequence[str]]:
+    """By package, when the last one was modified, and what cannot be read."""
+    unreadable: list[str] = []
     by_package: dict[str, list[dict[str, Any]]] = defaultdict(list)
     newest = datetime.min.replace(tzinfo=UTC)
     for name, content in _read_files(path):
@@ -60,10 +62,10 @@ def _index_advisories(path: Path) -> tuple[Mapping[str, Sequence[dict[str, Any]]
                 if affected["package"]["ecosystem"] == "PyPI":
                     by_package[canonicalize_name(affected["package"]["name"])].append(affected | {"id": advisory["id"]})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UnusableAdvisory(f"{name} is no advisory in the OSV format: {error!r}") from error
+            unreadable.append(f"NOT READ: {name} is no advisory in the OSV format: {error!r}")
     if not by_package:
-        raise UnusableAdvisory(f"{path} has no advisory about packages of PyPI")
-    return by_package, newest
+        raise UnusableAdvisory("; ".join([f"{path} has no advisory about packages of PyPI", *unreadable]))
+    return by_package, newest, unreadable
 
 
 def _read_files(path: Path) -> Iterator[tuple[str, bytes]]:

@@ -98,6 +98,19 @@ def test_a_copy_that_cannot_be_used_is_an_error(tmp_path: Path, content: str) ->
     assert (code, output.startswith("NOT AUDITED: ")) == (2, True)
 
 
+@pytest.mark.parametrize("locked, expected", [("Some_Name==1.5", 1), ("Some_Name==1.6", 2)])
+def test_an_advisory_that_cannot_be_read_is_reported_beside_the_others(
+    tmp_path: Path, locked: str, expected: int
+) -> None:
+    advisories = write_advisory(tmp_path, versions=["1.5"])
+    (advisories / "A.json").write_text("{", encoding="utf-8")
+    code, output = audited(advisories, tmp_path, locked=locked)
+    broken, result = output.splitlines()
+    assert code == expected
+    assert broken.startswith(f"NOT READ: {advisories / 'A.json'} is no advisory")
+    assert ("OSV-1" in result) == (expected == 1)
+
+
 def test_an_old_copy_is_warned_of(tmp_path: Path) -> None:
     _, output = audited(write_advisory(tmp_path, modified="2020-01-01T00:00:00Z", versions=["9"]), tmp_path)
     assert output.startswith("WARNING: the newest advisory is ")
