@@ -15,6 +15,7 @@ from plugins.feed_preference import FeedPreference
 from plugins.hub_binding_binder import HubBindingBinder
 from plugins.load_variation import LoadVariationRiskBalancing
 from plugins.namespace_affinity import NamespaceAffinity
+from plugins.namespace_preparation import NamespacePreparation
 from plugins.peaks import Peaks
 from plugins.placement_affinity import PlacementAffinity
 from plugins.placement_approval import PlacementApprovalPlugin
@@ -52,6 +53,7 @@ IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
     ("QuotaFit", QuotaFit),
     ("PlacementApproval", PlacementApprovalPlugin),
     ("DefaultPreemption", DefaultPreemption),
+    ("NamespacePreparation", NamespacePreparation),
 )
 
 
