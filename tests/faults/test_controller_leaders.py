@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from random import Random
 from typing import Final
@@ -54,7 +55,9 @@ class Candidate:
         return (f"{one.method} {one.path}" for one in asked)
 
 
-async def a_deaf_standby_takes_over() -> None:
+@asynccontextmanager
+async def a_pair(*, faults: Faults = fair) -> AsyncIterator[tuple[VirtualClock, HubApi, World, Candidate, Candidate]]:
+    """A leader at work, and a standby with these faults that leads in the end."""
     clock = VirtualClock()
     clock.set_by = datetime.now(UTC) - EPOCH
     hub, guard = a_hub(clock=lambda: clock.now().timestamp()), Guard()
@@ -63,24 +66,29 @@ async def a_deaf_standby_takes_over() -> None:
     await prepare(world)
     first = Candidate(hub, clock, "first")
     await first.controller.ready()
-    second = Candidate(hub, clock, "second", faults=deaf)
+    second = Candidate(hub, clock, "second", faults=faults)
     await place(world)
-    await asyncio.sleep(LONGER_THAN_A_LEASE / 3)
-    settled = outcome_of(hub.hub)
-    assert len(settled[CLUSTER_SCOPED.binding.plural]) > 0
-    assert not second.controller.is_working
-
-    await first.die()
-    await second.controller.ready()
-    await asyncio.sleep(5)
-    assert list(second.writes()) == []
-    assert outcome_of(hub.hub) == settled
-
-    await want_more(world)
-    await asyncio.sleep(5)
-    assert len(await world.in_use("some")) == len(await world.in_use("shop/some")) == 5
+    yield clock, hub, world, first, second
     assert guard.broken == []
     await second.die()
+
+
+async def a_deaf_standby_takes_over() -> None:
+    async with a_pair(faults=deaf) as (_, hub, world, first, second):
+        await asyncio.sleep(LONGER_THAN_A_LEASE / 3)
+        settled = outcome_of(hub.hub)
+        assert len(settled[CLUSTER_SCOPED.binding.plural]) > 0
+        assert not second.controller.is_working
+
+        await first.die()
+        await second.controller.ready()
+        await asyncio.sleep(5)
+        assert list(second.writes()) == []
+        assert outcome_of(hub.hub) == settled
+
+        await want_more(world)
+        await asyncio.sleep(5)
+        assert len(await world.in_use("some")) == len(await world.in_use("shop/some")) == 5
 
 
 def test_a_standby_that_heard_nothing_of_bindings_takes_over_without_a_single_write() -> None:
@@ -88,31 +96,20 @@ def test_a_standby_that_heard_nothing_of_bindings_takes_over_without_a_single_wr
 
 
 async def a_standby_takes_over() -> None:
-    clock = VirtualClock()
-    clock.set_by = datetime.now(UTC) - EPOCH
-    hub, guard = a_hub(clock=lambda: clock.now().timestamp()), Guard()
-    guard.watch(hub.hub.store)
-    world = World(hub)
-    await prepare(world)
-    first = Candidate(hub, clock, "first")
-    await first.controller.ready()
-    second = Candidate(hub, clock, "second")
-    await place(world)
-    await asyncio.sleep(LONGER_THAN_A_LEASE)
-    assert not second.controller.is_working
-    assert list(second.writes()) == []
+    async with a_pair() as (clock, _, world, first, second):
+        await asyncio.sleep(LONGER_THAN_A_LEASE)
+        assert not second.controller.is_working
+        assert list(second.writes()) == []
 
-    await want_more(world)
-    died = clock.monotonic()
-    await first.die()
-    while not second.controller.is_working:
-        await asyncio.sleep(0.1)
-    lease = configured().leader_election
-    assert clock.monotonic() - died <= lease.lease_duration.seconds + lease.retry_period.seconds
-    await asyncio.sleep(5)
-    assert len(await world.in_use("some")) == len(await world.in_use("shop/some")) == 5
-    assert guard.broken == []
-    await second.die()
+        await want_more(world)
+        died = clock.monotonic()
+        await first.die()
+        while not second.controller.is_working:
+            await asyncio.sleep(0.1)
+        lease = configured().leader_election
+        assert clock.monotonic() - died <= lease.lease_duration.seconds + lease.retry_period.seconds
+        await asyncio.sleep(5)
+        assert len(await world.in_use("some")) == len(await world.in_use("shop/some")) == 5
 
 
 def test_C_10_a_standby_takes_over_within_lease_and_retry_and_nothing_is_bound_twice() -> None:
