@@ -16,16 +16,14 @@ from structlog.testing import capture_logs
 
 from fleet.clock import SystemClock, epoch_nanoseconds
 from fleet.errors import StateExpired
-from fleet.explain.replay.replay import InMemoryInputs, build_evidence, replay
+from fleet.explain.replay.replay import build_evidence, replay
 from fleet.framework.state import StateKey
 from fleet.framework.status import Code, Status, message_of
-from fleet.history import History
 from fleet.kube.api import Method, Request
 from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope
 from fleet.model.keys import PLACEMENT_GENERATION
 from fleet.model.placement_key import PlacementKey
 from fleet.recorder.attempt_summary import summarize_attempt
-from fleet.recorder.recorder import HistoryRecorder
 from fleet.scheduler.attempt_record import AttemptResult
 from fleet.scheduler.binding.waiting_store import WaitingState
 from tests.e2e.hub import soon
@@ -33,6 +31,7 @@ from tests.e2e.world import EVENTS, World
 from tests.fake_hub import Fault, Slow
 from tests.faults.acting import TWO, Running, Script, a_document, acting_plugins, at_every_hook, killed, running
 from tests.faults.hub_api import HubApi, a_hub
+from tests.faults.recorded import read_recorded
 from tests.faults.virtual import VirtualClock, virtual
 from tests.unit.framework.plugin_fakes import Counter
 
@@ -497,28 +496,15 @@ async def test_F3_111_W_01_the_history_has_the_answers_and_replays_the_decision(
         await asyncio.sleep(60)
         record = next(one for one in site.of("web") if one.result is AttemptResult.REJECTED)
         attempt = summarize_attempt(record, "a-1")
-        settings = site.controller.settings
-        entry = HistoryRecorder(History.open(f"sqlite:///{tmp_path}/history.sqlite", may_migrate=True), settings)
-        recorded = entry._build_entry(record)
-        inputs = recorded.inputs()
+        (inputs,) = read_recorded(site, [record], tmp_path)
     said = [(one.hook, one.plugin, one.cluster, one.code, one.message) for one in attempt.effects]
     assert ("reserve", "First", "osl", "Unschedulable", "full") in said
     assert ("permit", "First", "ams", "Wait", "ask the owner") in said
     assert said[-1][3:] == ("Unschedulable", "rejected due to timeout after waiting 30s at plugin First")
     assert [one.deadline for one in attempt.effects if one.code == "Wait"] == [record.started + 30_000_000_000] * 2
-    assert inputs is not None
     assert inputs.set_aside == ("osl",)
-    again = InMemoryInputs(
-        clusters=[body for _, body in recorded.clusters(anew=True) if body is not None],
-        request=inputs.request,
-        placement_uid=inputs.placement_uid,
-        bindings=inputs.bindings,
-        previous=inputs.previous,
-        now=inputs.now,
-        set_aside=inputs.set_aside,
-    )
     assert record.inputs is not None
-    assert replay(again, build_evidence(attempt), record.inputs.profile).same
+    assert replay(inputs, build_evidence(attempt), record.inputs.profile).same
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------------

@@ -10,17 +10,14 @@ from typing import Any, Final
 
 import pytest
 
-from fleet.explain.replay.replay import InMemoryInputs, build_evidence, replay
 from fleet.framework.status import Code, Status
-from fleet.history import History
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.placement_key import PlacementKey
-from fleet.recorder.attempt_summary import summarize_attempt
-from fleet.recorder.recorder import HistoryRecorder
-from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
+from fleet.scheduler.attempt_record import AttemptResult
 from tests.e2e.world import World
-from tests.faults.acting import Running, Script, a_document, acting_plugins, running
+from tests.faults.acting import Script, a_document, acting_plugins, running
 from tests.faults.hub_api import HubApi, a_hub
+from tests.faults.recorded import replays
 from tests.faults.virtual import virtual
 
 ALL: Final[dict[str, Any]] = {"placementType": "PickAll"}
@@ -44,26 +41,6 @@ async def a_fleet(*names: str) -> tuple[HubApi, World]:
     for name in names:
         await world.join(name)
     return hub, world
-
-
-def replays(site: Running, record: AttemptRecord, folder: Path) -> bool:
-    """From what the history keeps of it."""
-    history = History.open(f"sqlite:///{folder}/history.sqlite", may_migrate=True)
-    recorded = HistoryRecorder(history, site.controller.settings)._build_entry(record)
-    inputs = recorded.inputs()
-    assert inputs is not None
-    assert record.inputs is not None
-    again = InMemoryInputs(
-        clusters=[body for _, body in recorded.clusters(anew=True) if body is not None],
-        request=inputs.request,
-        placement_uid=inputs.placement_uid,
-        bindings=inputs.bindings,
-        previous=inputs.previous,
-        now=inputs.now,
-        nominated=inputs.nominated,
-        set_aside=inputs.set_aside,
-    )
-    return replay(again, build_evidence(summarize_attempt(record, "a-1")), record.inputs.profile).same
 
 
 async def published(world: World) -> dict[str, bool]:
