@@ -305,3 +305,31 @@ async def test_F3_084_placements_that_wait_cost_the_others_next_to_nothing(scrip
         beside = await count_calls("beside")
         assert len(site.scheduler.parked) == 100
     assert beside < 1.005 * alone
+
+
+@virtual
+async def test_Q_45_what_waits_and_what_is_refused_is_in_the_metrics(script: Script, tmp_path: Path) -> None:
+    """One cluster may be reserved at a time; what has it is refused when its time is over."""
+    hub, world = await a_fleet("ams", "dub")
+    reserved: list[str] = []
+
+    def take(cluster: str) -> Status | None:
+        if reserved:
+            return Status.new(Code.UNSCHEDULABLE, "taken")
+        reserved.append(cluster)
+        return None
+
+    script.answers["Quota", "reserve"] = take
+    script.answers["Quota", "unreserve"] = lambda on: reserved.remove(on) if on in reserved else None
+    script.answers["First", "permit"] = lambda on: (WAIT, timedelta(seconds=20)) if on == "ams" else None
+    text = a_document("    reserve: {enabled: [{name: Quota}]}\n    permit: {enabled: [{name: First}]}\n")
+    async with running(hub, tmp_path / "fleet.yaml", text) as site:
+        await world.place("api", {"placementType": "PickFixed", "clusterNames": ["ams"]})
+        await asyncio.sleep(5)
+        await world.place("web", {"placementType": "PickFixed", "clusterNames": ["dub"]})
+        await asyncio.sleep(5)
+        assert site.sample("fleet_unschedulable_placements", {"plugin": "Quota"}) == 1
+        assert site.sample("fleet_pending_placements", {"queue": "unschedulable"}) == 1
+        await world.soon_on("web", "dub")
+        assert site.sample("fleet_permit_wait_duration_seconds_count", {"result": "timeout"}) == 1
+        assert site.sample("fleet_permit_wait_duration_seconds_sum", {"result": "timeout"}) == pytest.approx(20, abs=1)
