@@ -139,6 +139,22 @@ async def test_X_16_required_terms_of_those_already_placed_keep_newcomers_away(t
 
 
 @virtual
+async def test_X_16_what_came_after_an_attempt_counts_when_a_cluster_moves(tmp_path: Path) -> None:
+    """Whether a change of a cluster helps is judged by the placements there are, not by those of the last attempt."""
+    async with a_fleet(tmp_path) as scene:
+        await scene.world.taint("dub", {"key": "full", "effect": "NoSchedule"})
+        await place(scene, "noisy", "noisy", policy=within(name="dub"))
+        await soon(lambda: _waits(scene, "noisy"))
+        await place(scene, "quiet", "quiet", term("noisy", anti=True), policy=within(name="ams"))
+        await soon(lambda: _is_on(scene, "quiet", "ams"))
+        await scene.world.taint("dub")
+        await asyncio.sleep(60)
+        assert not await find_places(scene, "noisy")
+        await scene.world.relabel("dub", region="asia")
+        await soon(lambda: _is_on(scene, "noisy", "dub"))
+
+
+@virtual
 async def test_X_16_a_placement_is_not_taken_from_the_clusters_it_is_on(tmp_path: Path) -> None:
     async with a_fleet(tmp_path) as scene:
         await place(scene, "web", "web", policy={"placementType": "PickAll"})

@@ -91,7 +91,8 @@ class _PolicyGroup:
     is_large: bool = False
     """Then only an attempt looks at it, in a thread."""
     plan: _Plan | None = None
-    planned_for: CompiledProfile | None = None
+    planned_for: tuple[CompiledProfile | None, Residents] = (None, NO_RESIDENTS)
+    """What the plan was made with."""
 
 
 class ClusterHints:
@@ -296,6 +297,7 @@ class _Judge:
         self._before = _ClusterAlone(profile, before, now=now)
         self._after = _ClusterAlone(profile, after, now=now)
         self._present = self._after if after.valid else self._before
+        self._residents = after.residents
         self._hints: dict[int, Hint] = {}
         """By group, where the policy alone decides."""
 
@@ -315,9 +317,11 @@ class _Judge:
         if group.request is None:
             own = compile_own()
             group.request = None if own is None or own.problems else own  # problems may be those of one member alone
-        if self._by_policy and group.request is not None and group.planned_for is not self._profile:
+        profile, residents = group.planned_for
+        is_current = profile is self._profile and (residents is self._residents or not profile.reads_residents)
+        if self._by_policy and group.request is not None and not is_current:
             group.plan = self._find_plan(group.request)
-            group.planned_for = self._profile
+            group.planned_for = (self._profile, self._residents)
 
     def may_compare(self, request: PlacementRequest) -> bool:
         """Whether plugins take part for this request that look beyond the cluster."""
