@@ -73,7 +73,7 @@ class ResidentLedger:
     # --- what attempts reserve ----------------------------------------------------------------------------------------
 
     def reserve(self, key: PlacementKey, cluster: str) -> None:
-        if self._is_kept:
+        if self._is_kept and cluster not in self._bound.get(key, ()):
             self._reserved.setdefault(key, set()).add(cluster)
             self._settle(key, cluster)
 
@@ -84,6 +84,7 @@ class ResidentLedger:
             if not reserved:
                 del self._reserved[key]
             self._settle(key, cluster)
+            self._forget_unused(key)
 
     def begin(self) -> None:
         """This process leads from now on. What an earlier leadership had reserved was bound, or will not be."""
