@@ -30,8 +30,8 @@ def term(app: str, key: str = "region", **more: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def a_fleet(folder: Path, *, after: Scene | None = None) -> AsyncIterator[Scene]:
-    async with a_scene(folder, EXTENDED, after=after) as scene:
+async def a_fleet(folder: Path, profiles: str = EXTENDED, *, after: Scene | None = None) -> AsyncIterator[Scene]:
+    async with a_scene(folder, profiles, after=after) as scene:
         if after is None:
             for name, region in REGIONS.items():
                 await scene.world.join(name, labels={"region": region, "name": name})
@@ -164,3 +164,20 @@ async def test_X_16_a_placement_is_not_taken_from_the_clusters_it_is_on(tmp_path
         await scene.world.join("fra", labels={"region": "eu"})
         await asyncio.sleep(60)
         assert await scene.world.in_use("web") == set(REGIONS)
+
+
+@virtual
+async def test_X_16_the_default_profile_looks_at_no_other_placement(tmp_path: Path) -> None:
+    profiles = "profiles: [{schedulerName: DefaultScheduler}, {schedulerName: second, base: ExtendedProfile}]\n"
+    async with a_fleet(tmp_path, profiles) as scene:
+        await place(scene, "first", "solo", term("solo", anti=True))
+        await soon(lambda: _is_on(scene, "first", *REGIONS))
+        await place(scene, "plain", "solo", term("solo", anti=True), policy={"placementType": "PickAll"})
+        await scene.world.soon_on("plain", *REGIONS)
+        await asyncio.sleep(1)
+        await place(scene, "apart", "solo", term("solo", anti=True), policy=within(region="eu"), scheduler="second")
+        await soon(lambda: _waits(scene, "apart"))
+        requests = {name: scene.attempts.of(name)[-1].inputs for name in ("plain", "apart")}
+        labels = {name: inputs and dict(inputs.request.labels) for name, inputs in requests.items()}
+        assert labels == {"plain": {}, "apart": {"app": "solo"}}
+        assert not await find_places(scene, "apart")
