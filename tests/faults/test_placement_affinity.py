@@ -109,7 +109,7 @@ async def test_X_16_a_placement_that_appears_wakes_those_that_belong_with_it_and
         await soon(lambda: _is_on(scene, "web", "ams", "dub"))
         await asyncio.sleep(60)
         assert count_attempts(scene, "other") == [before]
-        assert scene.sample("fleet_scheduler_events_total", kind="Resident") != 0
+        assert scene.attempts.of("web")[-1].triggers == ("Resident/Add db",)
 
 
 @virtual
