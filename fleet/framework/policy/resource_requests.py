@@ -116,7 +116,7 @@ def parse_needs(text: str) -> Needs:
 
 
 def _parse_overridden(text: str) -> tuple[OverriddenNeeds, ...]:
-    """Nothing of a text that somebody else wrote."""
+    """Nothing of a text that others wrote."""
     try:
         read = _decode_overridden(text) if text else ()
     except msgspec.MsgspecError:

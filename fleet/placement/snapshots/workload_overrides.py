@@ -93,7 +93,7 @@ class Override(View, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class OverrideRule:
+class AppliedRule:
     """One rule of an override, for the clusters that any of the selectors selects; for all without any."""
 
     override: str
@@ -168,7 +168,7 @@ class Overrides:
         except TimeoutError as error:
             raise StaleInputs("the overrides were not read yet") from error
 
-    def list_rules(self, placement: Metadata, selected: SelectedObject) -> Iterator[OverrideRule]:
+    def list_rules(self, placement: Metadata, selected: SelectedObject) -> Iterator[AppliedRule]:
         """Those that change the object, in the order in which they are applied."""
         for informer in self._informers:
             for override in sorted(informer.store.values(), key=lambda each: each.metadata.name):
@@ -181,12 +181,12 @@ class Overrides:
                 self._enqueue(key)
 
 
-def _list_rules(override: Override) -> Iterator[OverrideRule]:
+def _list_rules(override: Override) -> Iterator[AppliedRule]:
     for position, rule in enumerate(override.spec.policy.override_rules):
         if rule.cluster_selector is not None:
             terms = rule.cluster_selector.cluster_selector_terms
             selectors = tuple(term.label_selector or LabelSelector() for term in terms)
-            yield OverrideRule(key_of(override.metadata), position, selectors, rule)
+            yield AppliedRule(key_of(override.metadata), position, selectors, rule)
 
 
 def _resource(kind: str, *, namespaced: bool) -> Resource:

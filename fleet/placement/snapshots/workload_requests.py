@@ -30,12 +30,12 @@ from fleet.model.quantity import parse_quantity
 from fleet.model.views import Metadata, QuantityText, View
 from fleet.placement.selection.resolution import SelectedObject
 from fleet.placement.selection.resource_filter import ENVELOPES
-from fleet.placement.snapshots.workload_overrides import OverrideRule
+from fleet.placement.snapshots.workload_overrides import AppliedRule
 from fleet.snapshot.capacity import MILLI
 
 _MOST_REMARKS: Final = 5
 _MOST_RULES: Final = 6
-"""That change one workload: for each set of them its requests are told."""
+"""That change one workload: its requests are summed up for each set of them."""
 _LONGEST_REMARK: Final = 300
 _REPLICATED: Final = frozenset(
     {("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "ReplicaSet"), ("", "ReplicationController")}
@@ -47,7 +47,7 @@ _POD: Final = ("", "Pod")
 _WORKLOADS: Final = _REPLICATED | {_JOB, _CRON_JOB, _DAEMON_SET, _POD}
 _RESTARTS_ALWAYS: Final = "Always"
 
-RulesOf = Callable[[SelectedObject], Iterable[OverrideRule]]
+RulesOf = Callable[[SelectedObject], Iterable[AppliedRule]]
 _Quantities = dict[str, QuantityText]
 _Amounts = Counter[str]
 """Exact, by resource; of Fractions."""
@@ -143,7 +143,7 @@ class _Sum:
 
 
 class _Overridden(NamedTuple):
-    rules: tuple[OverrideRule, ...]
+    rules: tuple[AppliedRule, ...]
     sums: list[_Sum]
     """One for each set of rules that are for a cluster."""
 
@@ -186,7 +186,7 @@ class _Workloads:
             if content is not None:
                 total.add(name, title, content, self.remarks)
 
-    def _override(self, title: str, rule: OverrideRule, content: bytes) -> bytes | None:
+    def _override(self, title: str, rule: AppliedRule, content: bytes) -> bytes | None:
         try:
             return rule.apply(content)
         except InputError as error:
