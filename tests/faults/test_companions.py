@@ -80,6 +80,13 @@ async def a_scene(
 
 
 def _companion_kinds() -> Iterator[Resource]:
+    yield from _watched_kinds()
+    for scope in (CLUSTER_SCOPED, NAMESPACED):
+        yield scope.quota
+
+
+def _watched_kinds() -> Iterator[Resource]:
+    """By every controller; quotas only where a profile reads them."""
     for scope in (CLUSTER_SCOPED, NAMESPACED):
         yield from (scope.options, scope.approval)
 
@@ -117,7 +124,7 @@ async def test_X_02_without_the_definitions_rights_to_them_are_not_needed() -> N
 async def test_options_that_may_not_be_read_are_not_passed_over() -> None:
     async with a_scene(fault=forbid_companions, waits=False) as scene:
         await asyncio.sleep(120)
-        assert set(scene.controller.list_unsynced()) == {kind.plural for kind in _companion_kinds()}
+        assert set(scene.controller.list_unsynced()) == {kind.plural for kind in _watched_kinds()}
 
 
 @virtual
