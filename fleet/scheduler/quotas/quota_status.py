@@ -8,7 +8,7 @@ from typing import Any, Final
 import structlog
 
 from fleet.clock import Clock
-from fleet.errors import ApiError, LeadershipLost, NotFound, NotLeading
+from fleet.errors import NotFound
 from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.objects import RetryPolicy, update_with_retries
 from fleet.kube.resource import key_of
@@ -47,11 +47,9 @@ class QuotaStatus:
             for quota in list(kinds.quotas.store.values()):
                 try:
                     await self._write(kinds, quota)
-                except (NotLeading, LeadershipLost):
-                    raise
                 except NotFound:
                     continue
-                except ApiError as error:
+                except Exception as error:
                     name = key_of(quota.view.metadata)
                     log.warning("the status of a quota could not be written", quota=name, error=str(error))
                     is_written = False
