@@ -69,7 +69,7 @@ class DefaultPreemption(PluginTraits):
 
     def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del ctx, state, alive
-        waiting = (frame.row_of(own.cluster) for own in frame.nominations if own.placement == req.key and own.victims)
+        waiting = (frame.row_of(own.cluster) for own in frame.nominations if own.placement == req.key and own.remaining)
         return Verdict(ok=~from_rows(row for row in waiting if row is not None))
 
     def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
@@ -80,7 +80,7 @@ class DefaultPreemption(PluginTraits):
         del reason
         name = frame.name(row)
         own = (each for each in frame.nominations if each.placement == req.key and each.cluster == name)
-        return {"victims": sum(len(each.victims) for each in own)}
+        return {"victims": sum(len(each.remaining) for each in own)}
 
     def post_filter(
         self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, verdicts: Verdicts

@@ -17,10 +17,11 @@ from fleet.snapshot.columns.bitset import BoolArray, as_bits, each_row, to_bools
 from fleet.snapshot.frame import Frame
 
 ALIVE: Final = -1
-SET_ASIDE, TAKEN = 1, 2
+SET_ASIDE, TAKEN, YIELDED = 1, 2, 3
 _FRAMEWORK_REASONS: Final = ReasonTable(
     Reason("SetAside", Code.UNSCHEDULABLE, "cluster was set aside in this attempt: refused, or not asked about"),
     Reason("AlreadySelected", Code.UNSCHEDULABLE, "cluster is already selected", already_selected=True),
+    Reason("Yielded", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "cluster makes room for a placement of higher priority"),
 )
 
 

@@ -111,7 +111,9 @@ class Nomination:
     priority: int
     requests: Mapping[str, int]
     victims: tuple[str, ...] = ()
-    """Placements whose bindings have to leave the cluster first, and are there still."""
+    """Placements whose bindings leave the cluster for that: they do not come back."""
+    remaining: tuple[str, ...] = ()
+    """Those that are there still."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,14 @@ from typing import Any, Final
 
 import pytest
 
+from fleet.framework.state import StateKey
+from fleet.framework.status import Code
+from fleet.framework.types import Reason, ReasonTable, Verdict
 from fleet.kube.api import Method, Request
 from fleet.kube.scopes import CLUSTER_SCOPED, DISRUPTION_BUDGETS, PRIORITY_CLASSES
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.scheduler.attempt_record import AttemptResult
+from fleet.snapshot.columns.bitset import from_rows
 from tests.e2e.hub import soon
 from tests.e2e.world import ANYTHING, World
 from tests.fake_hub import UNAVAILABLE, Fault, Refused, Slow
@@ -21,6 +25,7 @@ from tests.faults.configured import HEAD, a_scene
 from tests.faults.hub_api import a_hub
 from tests.faults.test_room import ONE, ROOMY, join, list_bound_by, report_usage
 from tests.faults.virtual import virtual
+from tests.installed import an_installed_package
 
 EVICTING: Final = """
 profiles:
@@ -168,7 +173,7 @@ async def test_the_cluster_where_least_is_lost_is_taken_and_the_victim_finds_ano
 
 
 @virtual
-async def test_F3_054_F3_079_a_victim_does_not_take_its_cluster_back(tmp_path: Path) -> None:
+async def test_a_victim_does_not_take_its_cluster_back(tmp_path: Path) -> None:
     """Although it was there, and although it is tried again at once."""
     async with a_scene(tmp_path, EVICTING) as scene:
         world = scene.world
@@ -212,6 +217,9 @@ async def test_Q_25_F3_009_what_may_not_leave_stays(tmp_path: Path) -> None:
         assert await find_bindings(world, "vip") == []
         assert count_evictions(scene.hub.requests) == 0
         assert await read_condition(world, "vip") is None
+        decision = scene.attempts.of("vip")[-1].decision
+        assert decision is not None
+        assert "of 5 clusters, 0 have bindings that could leave" in decision.notes["DefaultPreemption"]["preemption"]
         await world.delete(DISRUPTION_BUDGETS, "on-dub")
         await is_given_up(world, "on-dub")
 
@@ -260,6 +268,67 @@ async def test_profiles_that_do_not_name_the_plugin_evict_nothing_and_watch_no_b
         assert await list_bound_by(scene.world) == {"on-ams": "ams"}
         assert not any(DISRUPTION_BUDGETS.plural in request.path for request in scene.hub.requests)
         assert await read_condition(scene.world, "vip") is None
+
+
+class Lonely:
+    """Accepts clusters that have no binding with room of another placement, as PreFilter has counted them."""
+
+    READS = ("bindings",)
+    ROW_LOCAL = True
+    REASONS = ReasonTable(Reason("Crowded", Code.UNSCHEDULABLE, "others are there"))
+
+    def __init__(self, raw: Any = None, handle: Any = None) -> None:
+        pass
+
+    def name(self) -> str:
+        return "Lonely"
+
+    def pre_filter(self, ctx: Any, state: Any, req: Any, frame: Any) -> Any:
+        others = [[each for each in frame.placed[row] if each.placement != req.key] for row in range(frame.size)]
+        state.write(StateKey("Lonely"), _Counts({row: len(each) for row, each in enumerate(others)}))
+
+    def pre_filter_extensions(self) -> Lonely:
+        return self
+
+    def add(self, ctx: Any, state: Any, req: Any, frame: Any, deltas: Any) -> None:
+        for delta in deltas:
+            state.read(StateKey("Lonely")).by_row[delta.row] += delta.sign
+
+    remove = add
+
+    def filter(self, ctx: Any, state: Any, req: Any, frame: Any, alive: int) -> Any:
+        counts = state.read(StateKey("Lonely")).by_row
+        return Verdict(ok=from_rows(row for row, count in counts.items() if not count))
+
+
+class _Counts:
+    def __init__(self, by_row: dict[int, int]) -> None:
+        self.by_row = by_row
+
+    def clone(self) -> _Counts:
+        return _Counts(dict(self.by_row))
+
+
+@virtual
+async def test_F3_052_F3_054_F3_079_what_pre_filter_counted_follows_the_bindings_that_are_taken_away(
+    tmp_path: Path,
+) -> None:
+    """There is room enough, but the plugin wants none beside its placement. Other plugins have no extensions."""
+    lonely = EVICTING.replace("[{name: DefaultPreemption}]", "[{name: DefaultPreemption}, {name: Lonely}]")
+    source = "from tests.faults.test_preemption import Lonely\n"
+    with an_installed_package(tmp_path, source, {"Lonely": "Lonely"}):
+        async with a_scene(tmp_path, lonely) as scene:
+            world = scene.world
+            await join(world, "ams", cpu="8")
+            await place(world, "low", cpu=1)
+            await is_placed(world, "low", "ams")
+            await place(world, "lower", cpu=1, priority=-1)
+            await place(world, "vip", cpu=1, priority=10)
+            await is_given_up(world, "low")
+            assert await find_bindings(world, "vip") == []
+            await roll_out(world, "low")
+            await is_placed(world, "vip", "ams")
+            assert await find_bindings(world, "lower") == []
 
 
 # --- the room that is kept --------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ async def one_death(file: Path, number: int, fault: Fault) -> None:
 
 
 @virtual
-async def test_Q_36_the_next_leader_keeps_the_room_and_waits_for_the_same_victims(tmp_path: Path) -> None:
+async def test_the_next_leader_keeps_the_room_and_waits_for_the_same_victims(tmp_path: Path) -> None:
     """It leads for a while before they have gone, and others of equal priority ask for the room."""
     file = tmp_path / "fleet.yaml"
     hub, world = await a_full_fleet(file)

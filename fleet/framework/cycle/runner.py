@@ -37,7 +37,7 @@ from fleet.framework.status import (
     message_of,
 )
 from fleet.framework.types import Candidates, Component, Delta, Picks, PluginTraits, PostFilterResult, Verdict
-from fleet.framework.verdicts import SET_ASIDE, TAKEN, FilterRejection, Verdicts
+from fleet.framework.verdicts import SET_ASIDE, TAKEN, YIELDED, FilterRejection, Verdicts
 from fleet.model.keys import PICK_FIXED
 from fleet.snapshot.columns.bitset import Int64Array, Rows, as_bits, from_rows
 from fleet.snapshot.frame import Frame
@@ -331,11 +331,19 @@ class Runner:
             verdicts.alive = verdicts.examined = from_rows(row for row in rows if row is not None)
         if frame.excluded:
             verdicts.reject(len(self.profile.judges) - 1, Verdict(ok=~frame.excluded, reason=SET_ASIDE))
+        yielded = 0 if only_fixed or not frame.nominations else self._find_yielded(frame)
+        if yielded:
+            verdicts.reject(len(self.profile.judges) - 1, Verdict(ok=~yielded, reason=YIELDED))
         for name, mask in narrowing.masks:
             position = next(i for i, judge in enumerate(self.profile.judges) if judge.name == name)
             reason = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"cluster(s) didn't satisfy plugin(s) [{name}]",))
             verdicts.reject(position, Verdict(ok=mask, statuses=(reason,)))
         return verdicts
+
+    def _find_yielded(self, frame: Frame) -> int:
+        """Rows that the placement was evicted from, while room there is kept for another one."""
+        rows = (frame.row_of(each.cluster) for each in frame.nominations if self.req.key in each.victims)
+        return from_rows(row for row in rows if row is not None) & ~self.ctx.active & ~self.ctx.obsolete
 
     def _filter(self, entry: BoundHook, frame: Frame, alive: int) -> Verdict:
         verdict = check_verdict(entry, self._call("filter", entry, frame, alive), frame, alive)

@@ -39,6 +39,7 @@ CLAIM_TIMEOUT: Final = 600
 went elsewhere."""
 VICTIMS_GONE: Final = "Preemption/Drained"
 ROOM_LOST: Final = "Preemption/Lost"
+ROOM_CLOSED: Final = "Preemption/Ended"
 EVICTION_FAILED: Final = "Preemption/EvictionFailed"
 EVICTED: Final = "Preemption/Evicted"
 
@@ -318,6 +319,8 @@ class Preemptions:
             del self._open[key]
         self._nominate()
         self._queue.add(key)
+        for victim in sorted({name for each in preemptor.targets if each.cluster in names for name in each.victims}):
+            self._reports.requeue(PlacementKey.parse(victim), ROOM_CLOSED)
         if not is_claimed:
             for cluster in sorted(names):
                 self._reports.report_freed(cluster, self._read_requests(preemptor, cluster), key)
@@ -337,8 +340,8 @@ class Preemptions:
     def _list_nominations(self) -> Iterator[Nomination]:
         for key, preemptor in self._open.items():
             for target in preemptor.targets:
-                requests, remaining = self._read_requests(preemptor, target.cluster), self._list_remaining(target)
-                yield Nomination(target.cluster, str(key), preemptor.priority, dict(requests), remaining)
+                requests, remaining = dict(self._read_requests(preemptor, target.cluster)), self._list_remaining(target)
+                yield Nomination(target.cluster, str(key), preemptor.priority, requests, target.victims, remaining)
 
     def _read_requests(self, preemptor: Preemptor, cluster: str) -> Mapping[str, int]:
         return needs_on(preemptor.needs, self._caches.clusters.get(cluster))
