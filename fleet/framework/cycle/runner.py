@@ -342,7 +342,8 @@ class Runner:
 
     def _find_yielded(self, frame: Frame) -> int:
         """Rows that the placement was evicted from, while room there is kept for another one."""
-        rows = (frame.row_of(each.cluster) for each in frame.nominations if self.req.key in each.victims)
+        kept = (each for each in frame.nominations if each.priority > self.req.priority)
+        rows = (frame.row_of(each.cluster) for each in kept if self.req.key in each.victims)
         return from_rows(row for row in rows if row is not None) & ~self.ctx.active & ~self.ctx.obsolete
 
     def _filter(self, entry: BoundHook, frame: Frame, alive: int) -> Verdict:
