@@ -56,6 +56,9 @@ SCHEDULER_RULES: Final[tuple[Rule, ...]] = (
     ("scheduling.fleet.dev", "placementoptions clusterplacementoptions", f"{_READ} create"),
     ("scheduling.fleet.dev", "placementoptions/status clusterplacementoptions/status", "update"),
     ("scheduling.fleet.dev", "placementapprovals clusterplacementapprovals", "list watch delete"),
+    ("scheduling.fleet.dev", "placementquotas clusterplacementquotas", _READ),
+    ("scheduling.fleet.dev", "placementquotas/status clusterplacementquotas/status", "update"),
+    ("placement.kubernetes-fleet.io", "clusterresourceplacementdisruptionbudgets", "list watch"),
     ("scheduling.k8s.io", "priorityclasses", "list watch"),
     ("", "events", "create patch"),
 )
