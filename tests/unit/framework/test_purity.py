@@ -76,6 +76,10 @@ SHELL = (
     "fleet.framework.runtime.purity_guard",
 )
 
+CLIENT = "fleet.kube.api"
+"""With it a plugin that prepares a cluster before a binding asks the hub. No hook of a decision has a hub."""
+WITH_EFFECTS = {"plugins.namespace_preparation"}
+
 
 # --- what the core imports --------------------------------------------------------------------------------------------
 
@@ -122,12 +126,12 @@ def with_packages(module: str) -> Iterator[str]:
 
 
 def closure(*entrances: str) -> set[str]:
-    """The entrances and all first-party modules they lead to, packages included."""
+    """The entrances and all first-party modules they lead to, packages included, but for the client of the hub."""
     found: set[str] = set()
     left = list(entrances)
     while left:
         for module in with_packages(left.pop()):
-            if module not in found and source_of(module) is not None:
+            if module not in found and module != CLIENT and source_of(module) is not None:
                 found.add(module)
                 left += [one for one in imported(module) if one.partition(".")[0] in FIRST_PARTY]
     return found
@@ -149,6 +153,10 @@ def test_the_closure_holds_the_whole_core_and_every_in_tree_plugin() -> None:
 def test_the_walk_finds_what_is_imported_inside_functions_and_in_packages() -> None:
     assert "fleet.manager.logs" in set(imported("fleet.cli.commands.controller"))
     assert {"fleet", "fleet.snapshot"} <= closure("fleet.snapshot.columns.bitset")
+
+
+def test_F3_120_only_plugins_with_effects_know_the_client_of_the_hub() -> None:
+    assert {module for module in CORE if CLIENT in set(imported(module))} == WITH_EFFECTS
 
 
 @pytest.mark.parametrize("module", CORE)
