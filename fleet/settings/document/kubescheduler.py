@@ -72,7 +72,7 @@ _UNUSED: Final = {
 _REFUSED: Final = {
     "algorithmSource": "policies of v1alpha1 are not read: list the plugins in profiles",
     "hardPodAffinitySymmetricWeight": "required terms of placements rank no others",
-    "disablePreemption": "there is no preemption",
+    "disablePreemption": "only profiles that name DefaultPreemption evict anything",
     "bindTimeoutSeconds": "bindings have no time-out of their own",
 }
 

@@ -17,7 +17,7 @@ _SAME: Final = (
 )
 _IGNORED: Final = {
     "enableHTTPS": "the scheme of urlPrefix decides; certificates are verified unless tlsConfig.insecure is true",
-    "preemptVerb": "there is no preemption",
+    "preemptVerb": "extenders are not asked about evictions",
 }
 _REFUSED: Final = {
     **{f"tlsConfig.{name}Data": f"give a file: tlsConfig.{name}File" for name in ("ca", "cert", "key")},
