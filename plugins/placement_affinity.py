@@ -28,6 +28,7 @@ from fleet.framework.explaining import (
     Suggestion,
 )
 from fleet.framework.handle import Handle
+from fleet.framework.needs import read_needed
 from fleet.framework.operations import Target
 from fleet.framework.policy.placement_terms import build_selection, describe_placements, list_repelling, selects
 from fleet.framework.request import PlacementRequest
@@ -147,7 +148,8 @@ class PlacementAffinity(PluginTraits):
         """On the event loop, so that the next decision sees it."""
         del ctx, state
         if self._handle is not None:
-            self._handle.reserve_room(target.cluster, placement.key, placement.requests)
+            needed = read_needed(self._handle, placement, target.cluster)
+            self._handle.reserve_room(target.cluster, placement.key, needed)
         return None
 
     async def unreserve(self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target) -> None:
@@ -216,13 +218,15 @@ class _Counts:
         return _Counts([replace(counted, by_row=counted.by_row.copy()) for counted in self.terms], self._frame)
 
     @cached_property
-    def _groups(self) -> Mapping[str, ResidentGroup]:
+    def _groups(self) -> Mapping[tuple[str, str], ResidentGroup]:
+        """By cluster and placement: one that leaves a cluster is not counted there any more."""
         residents = self._frame.residents
-        return {name: group for group, on in residents.items() for names in on.values() for name in names}
+        return {(cluster, name): group for group, on in residents.items() for cluster in on for name in on[cluster]}
 
     def correct(self, req: PlacementRequest, deltas: Sequence[Delta]) -> None:
         for delta in deltas:
-            group = None if delta.placement == req.key else self._groups.get(delta.placement)
+            there = self._frame.name(delta.row), delta.placement
+            group = None if delta.placement == req.key else self._groups.get(there)
             for counted in self.terms:
                 is_own = delta.placement == req.key and counted.selects_own and not counted.is_theirs
                 if is_own or (group is not None and counted.concerns(group)):

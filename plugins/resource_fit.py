@@ -25,7 +25,7 @@ from fleet.framework.explaining import (
     Suggestion,
 )
 from fleet.framework.handle import Handle
-from fleet.framework.needs import read_amounts, read_row
+from fleet.framework.needs import read_amounts, read_needed, read_row
 from fleet.framework.operations import Target
 from fleet.framework.policy.resource_requests import format_amount
 from fleet.framework.request import PlacementRequest
@@ -164,19 +164,14 @@ class ResourceFit(PluginTraits):
         """On the event loop, so that the next decision sees it."""
         del ctx, state
         if self._handle is not None and any(placement.needs):
-            self._handle.reserve_room(target.cluster, placement.key, self._read_needed(placement, target.cluster))
+            needed = read_needed(self._handle, placement, target.cluster)
+            self._handle.reserve_room(target.cluster, placement.key, needed)
         return None
 
     async def unreserve(self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target) -> None:
         del ctx, state
         if self._handle is not None and any(placement.needs):
             self._handle.release_room(target.cluster, placement.key)
-
-    def _read_needed(self, placement: PlacementRequest, cluster: str) -> Mapping[str, int]:
-        if self._handle is None or not (placement.node_requests or placement.overridden_requests):
-            return placement.requests
-        frame = self._handle.cache_view()
-        return read_row(placement, frame, frame.row_of(cluster))
 
     # --- explaining ---------------------------------------------------------------------------------------------
 

@@ -24,4 +24,5 @@ def build_live_state(controller: Manager, *, clock: Clock | None = None) -> Live
         feeds=scheduler.feeds,
         resource_filter=build_resource_filter(controller.settings),
         writes=controller.api,
+        annotations_of=scheduler.read_annotations,
     )

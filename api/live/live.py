@@ -22,6 +22,7 @@ from fleet.explain.whatif.scenario import Scenario
 from fleet.external.feed_collector import FeedCollector
 from fleet.framework.approvals import ApprovalFacts
 from fleet.framework.cycle.cycle import DecisionInput
+from fleet.framework.policy.quotas import Quotas
 from fleet.framework.policy.size import has_more_parts
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.runtime.framework import with_snapshot_lister
@@ -36,6 +37,7 @@ from fleet.model.views import (
     ApprovalRule,
     Binding,
     MemberCluster,
+    Metadata,
     Observed,
     Placement,
     PlacementOptions,
@@ -80,6 +82,8 @@ class LivePlacement:
     snapshot: Observed[PolicySnapshot] | None
     bindings: tuple[Binding, ...]
     options: Observed[PlacementOptions] | None = None
+    quotas: Quotas = ()
+    """Read with the others: threads must not ask the ledger."""
 
     @property
     def has_decision(self) -> bool:
@@ -133,6 +137,7 @@ class LiveState:
         resource_filter: ResourceFilter = EVERYTHING,
         writes: Api | None = None,
         residents: ResidentLedger | None = None,
+        annotations_of: Callable[[Metadata], Mapping[str, str]] | None = None,
     ) -> None:
         """`hub` is for what is not watched, such as events; `writes` for the answers of callers; `residents` where no
         scheduler of this process keeps them."""
@@ -150,11 +155,9 @@ class LiveState:
         self.note_profiles()
         self.companions = Companions(caches)
         self._requests = RequestCache(
-            self.companions.scheduler_name_of, self.companions.annotations_of, frameworks.reads_labels
+            self.companions.scheduler_name_of, annotations_of or self.companions.annotations_of, frameworks.reads_labels
         )
         self._quotas = QuotaLedger(caches, self.companions.requests_of)
-        if frameworks.reads_quotas:
-            caches.watch_quotas()
         self._departures: dict[str, int] = {}
         caches.clusters.subscribe(self._note_departure)
         self._is_synced = False
@@ -198,6 +201,8 @@ class LiveState:
         """They are others, or new."""
         if self._residents is not None:
             self._residents.keep(is_wanted=self.frameworks.read_residents)
+        if self.frameworks.reads_quotas:
+            self.caches.watch_quotas()
 
     def frame(self) -> Frame:
         """The present fleet."""
@@ -238,7 +243,8 @@ class LiveState:
         latest = self.caches.latest_snapshots(own)
         bindings = tuple(binding.view for binding in self.caches.bindings(own)) if with_bindings else ()
         options = self.caches.kinds_of(own).options.store.get(key)
-        return LivePlacement(key, placement, latest[0] if len(latest) == 1 else None, bindings, options)
+        quotas = self._quotas.list_shares(own) if self.frameworks.reads_quotas else ()
+        return LivePlacement(key, placement, latest[0] if len(latest) == 1 else None, bindings, options, quotas)
 
     def get_placement(self, key: str) -> LivePlacement:
         placement = self.find_placement(key)
@@ -287,7 +293,7 @@ class LiveState:
         if placement.snapshot is not None:
             request = self._requests.get(placement.snapshot, placement=metadata)
             if self.frameworks.choose(request.scheduler_name).profile.reads_quotas:
-                request = replace(request, quotas=self._quotas.list_shares(PlacementKey.parse(placement.key)))
+                request = replace(request, quotas=placement.quotas)
             return self._build_scenario(placement.snapshot.view, request, placement.bindings, frame)
         snapshot, name = build_first_snapshot(placement.placement), self.companions.scheduler_name_of(metadata)
         request = compile_request(

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from fleet.framework.handle import Handle
 from fleet.framework.policy.resource_requests import OverriddenNeeds
 from fleet.framework.request import PlacementRequest
 from fleet.model.keys import NODE_COUNT
@@ -53,3 +54,11 @@ def read_row(req: PlacementRequest, frame: Frame, row: int | None) -> Mapping[st
     if row is None or not (req.node_requests or req.overridden_requests):
         return req.needs.on(1)
     return {name: int(amounts[row]) for name, amounts in read_amounts(req, frame).items()}
+
+
+def read_needed(handle: Handle, placement: PlacementRequest, cluster: str) -> Mapping[str, int]:
+    """On a cluster as it is now; for Reserve."""
+    if not (placement.node_requests or placement.overridden_requests):
+        return placement.requests
+    frame = handle.cache_view()
+    return read_row(placement, frame, frame.row_of(cluster))

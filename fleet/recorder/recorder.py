@@ -28,7 +28,7 @@ from fleet.history import (
     RecordedInputs,
     RetentionLimits,
 )
-from fleet.model.keys import SCHEDULER_NAME
+from fleet.model.keys import REQUESTS, SCHEDULER_NAME, WORKLOAD_REQUESTS
 from fleet.model.views import Metadata, PolicySnapshot
 from fleet.recorder.attempt_summary import FINAL_RESULTS, summarize_attempt
 from fleet.recorder.columns import columns_of
@@ -279,6 +279,8 @@ def _name_scheduler(metadata: Metadata, inputs: DecisionInput) -> Metadata:
     for problem in request.problems:
         own |= {key: str(problem.value) for key in ANNOTATIONS_READ if problem.field == annotation_field(key)}
     own |= write_annotations(request)
+    if request.requested_by is None and metadata.annotation(WORKLOAD_REQUESTS):
+        own.setdefault(REQUESTS, "")  # the placement says that it needs nothing
     return msgspec.structs.replace(metadata, annotations={**(metadata.annotations or {}), **own}) if own else metadata
 
 

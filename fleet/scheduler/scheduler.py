@@ -41,9 +41,9 @@ from fleet.informers.shared_watches import SharedWatches
 from fleet.kube.api import Api, ClassedApi
 from fleet.kube.objects import RetryPolicy
 from fleet.kube.scopes import MEMBER_CLUSTERS
-from fleet.model.keys import NEVER, PICK_N, PREEMPTION_POLICY, PRIORITY, PRIORITY_CLASS
+from fleet.model.keys import NEVER, PREEMPTION_POLICY, PRIORITY, PRIORITY_CLASS
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import ApprovalRule, MemberCluster, Metadata, PlacementPolicy
+from fleet.model.views import ApprovalRule, MemberCluster, Metadata
 from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.attempt_record import Recorder
 from fleet.scheduler.background_compiler import BackgroundCompiler
@@ -91,7 +91,6 @@ PRIORITY_CHANGED: Final = "PriorityClass/Changed"
 BUDGET_CHANGED: Final = "DisruptionBudget/Changed"
 ROOM: Final = "room"
 """In READS of plugins."""
-_ANY: Final = PlacementPolicy()
 COMPILED: Final = "LargePolicy/Compiled"
 
 log = structlog.get_logger(__name__)
@@ -132,6 +131,8 @@ class Scheduler:
             on_freed=self._report_freed,
             residents=self._residents,
         )
+        self._short_of_quota: set[PlacementKey] = set()
+        """Placements whose last decision lacked quota, also those that take every cluster and do not wait."""
         self._quotas = QuotaLedger(caches, self.companions.requests_of, on_change=self._report_quota_change)
         plugin_timer = PluginTimer(metrics)
         self._hook_calls = HookCalls(threads=settings.evaluation.parallelism, observe=metrics.observe_hook)
@@ -157,7 +158,7 @@ class Scheduler:
         """Of the leadership; set before `run`."""
         self._running_on: asyncio.AbstractEventLoop | None = None
         self._caches = caches
-        requests = RequestCache(self.companions.scheduler_name_of, self._read_annotations, self.frameworks.reads_labels)
+        requests = RequestCache(self.companions.scheduler_name_of, self.read_annotations, self.frameworks.reads_labels)
         self._thread = WorkerThread("decisions")
         self._compiler = BackgroundCompiler(requests, self._thread, self._enqueue_compiled)
         self._priority_classes = PriorityClasses(caches.priority_classes, self._refresh_priorities)
@@ -295,7 +296,7 @@ class Scheduler:
                 extenders=self._extenders,
                 end_hold=self._end_hold,
                 settle_room=self._settle_room,
-                note_decision=self._resident_hints.note_decision,
+                note_decision=self._note_decision,
                 quotas_of=self._read_quotas,
                 thread=self._thread,
                 recent=self.recent,
@@ -427,17 +428,21 @@ class Scheduler:
             raise StaleInputs("the quotas were not read yet")
         return self._quotas.list_shares(key)
 
-    def _report_quota_change(self) -> None:
-        self._handlers.on_quota_change(self._waits_for_quota)
+    def _note_decision(self, key: PlacementKey, profile: CompiledProfile, rejectors: frozenset[str]) -> None:
+        self._resident_hints.note_decision(key, profile, rejectors)
+        if profile.quota_readers.isdisjoint(rejectors):
+            self._short_of_quota.discard(key)
+        else:
+            self._short_of_quota.add(key)
 
-    def _waits_for_quota(self, key: PlacementKey) -> bool:
-        """A placement that takes every cluster does not wait, and may have got fewer than there are."""
-        readers, rejectors = self._profile_of_key(key).quota_readers, self._find_rejectors(key)
-        if rejectors is None:
-            latest = self._caches.latest_snapshots(key) if readers else []
-            takes_all = any((each.view.spec.policy or _ANY).placement_type != PICK_N for each in latest)
-            return (takes_all or key in self.queue) and bool(latest) and self._quotas.has_room(key)
-        return not readers.isdisjoint(rejectors) and self._quotas.has_room(key)
+    def _report_quota_change(self, giving: PlacementKey | None) -> None:
+        """`giving` gave back itself what it had reserved."""
+        if not self._handlers.is_started:
+            return
+        undecided = (key for key in self._loop.attempts.list_undecided() if self._profile_of_key(key).reads_quotas)
+        short = {*self._short_of_quota, *undecided} - {giving}
+        self._short_of_quota = {key for key in self._short_of_quota if self._caches.placement(key) is not None}
+        self._handlers.on_quota_change(key for key in sorted(short, key=str) if self._quotas.has_room(key))
 
     def _report_freed(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
         def may_help(key: PlacementKey) -> bool:
@@ -470,7 +475,7 @@ class Scheduler:
             ROOM in getattr(judge.plugin, "READS", PluginTraits.READS) for judge in judges
         )
 
-    def _read_annotations(self, placement: Metadata) -> dict[str, str]:
+    def read_annotations(self, placement: Metadata) -> dict[str, str]:
         """What decisions read beside policies: also priorities, if a profile evicts."""
         annotations = self.companions.annotations_of(placement)
         if self._placed.is_needed:

@@ -41,7 +41,7 @@ def judge_unplaced(inp: DecisionInput) -> list[tuple[str, FilterRejection]]:
 def find_unfit(inp: DecisionInput, clusters: Iterable[str]) -> tuple[str, str] | None:
     """The first of these clusters that is not in the frame, or that a filter rejects which judges each cluster by
     itself, and the name of that filter; empty if the cluster is gone."""
-    local = {entry.name for entry in inp.profile.filters if getattr(entry.plugin, "ROW_LOCAL", PluginTraits.ROW_LOCAL)}
+    local = {entry.name for entry in inp.profile.filters if _judges_alone(entry.plugin)}
     rejections = [(name, rejection.rows) for name, rejection in judge_unplaced(inp) if name in local]
     for cluster in clusters:
         row = inp.frame.row_of(cluster)
@@ -51,6 +51,12 @@ def find_unfit(inp: DecisionInput, clusters: Iterable[str]) -> tuple[str, str] |
             if rows >> row & 1:
                 return cluster, name
     return None
+
+
+def _judges_alone(plugin: object) -> bool:
+    """But for those that look at room: what is reserved there is the placement's own."""
+    reads = getattr(plugin, "READS", PluginTraits.READS)
+    return bool(getattr(plugin, "ROW_LOCAL", PluginTraits.ROW_LOCAL)) and "room" not in reads
 
 
 def rank_all(decision: Decision, inp: DecisionInput) -> list[int]:

@@ -212,8 +212,9 @@ class Runner:
         filters = [entry for _, entry in self._filters() if not isinstance(entry.plugin, Extender)]
         others = verdicts.frame.valid
         for rejection in verdicts.rejections:
-            if rejection.plugin >= len(self.profile.filters):  # narrowed, or set aside
-                others &= ~rejection.rows
+            judge = rejection.plugin
+            if judge >= len(self.profile.filters) or isinstance(self.profile.filters[judge].plugin, Extender):
+                others &= ~rejection.rows  # narrowed, set aside, or refused outside
         if all(getattr(entry.plugin, "ROW_LOCAL", PluginTraits.ROW_LOCAL) for entry in filters):
             rows = from_rows(removed)
             return self._judge_without(verdicts.frame, removed, filters, alive=rows & others)

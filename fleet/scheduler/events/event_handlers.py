@@ -326,12 +326,16 @@ class EventHandlers:
 
     # --- quotas -------------------------------------------------------------------------------------------------------
 
-    def on_quota_change(self, may_help: Callable[[PlacementKey], bool]) -> None:
+    @property
+    def is_started(self) -> bool:
+        return self._started
+
+    def on_quota_change(self, helped: Iterable[PlacementKey]) -> None:
         """There may be more room in a quota."""
         if not self._started:
             return
         self._event_started = self._clock.monotonic()
-        keys = [key for key in self._interests.list_keys() if may_help(key)]
+        keys = list(helped)
         if keys:
             self._queue.requeue(keys, trigger=f"{QUOTA}/Update", batched=self._batched)
         self._on_event(QUOTA, len(keys), self._clock.monotonic() - self._event_started)

@@ -71,6 +71,7 @@ class PlacedBindings:
 
     def read_all(self) -> None:
         if self.is_needed:
+            self._changed.update(self._clusters_of)
             for kinds in self._caches.kinds:
                 owners = (owner_key(binding.view.metadata) for binding in kinds.bindings.store.values())
                 self._changed.update(key for key in owners if key is not None)
@@ -112,6 +113,19 @@ class PlacedBindings:
         count = snapshots[0].view.metadata.annotation(NUMBER_OF_CLUSTERS) or ""
         wanted = int(count) if kind == PICK_N and count.isdecimal() else None
         return Standing(priority, self.budgets.count_disruptions(key, self._caches.bindings(key), wanted))
+
+    def takes_room(self, key: PlacementKey, priority: int) -> bool:
+        """Whether it may have come where room was kept with this priority."""
+        placement = self._caches.placement(key)
+        if not any(self._room.find_needs(key)):
+            return False
+        if placement is None or not self._compares_room(placement.view.metadata):
+            return True
+        try:
+            named = placement.view.metadata.annotation(PRIORITY_CLASS) or ""
+            return self._classes.find_priority(self._companions.find(key), named) > priority
+        except InputError:
+            return True
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

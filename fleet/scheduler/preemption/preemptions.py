@@ -130,7 +130,7 @@ class Preemptions:
         if key not in self._open:
             return
         if decision is not None and result in (AttemptResult.DECIDED, AttemptResult.SHORT):
-            self._drop_targets(key, {target.cluster for target in decision.targets}, is_claimed=True)
+            self._drop_targets(key, {target.cluster for target in decision.targets})
         if result is AttemptResult.SHORT:
             self._lose(key, self._list_taken(key))
         elif result in _ENDED:
@@ -281,13 +281,16 @@ class Preemptions:
         return {
             target.cluster
             for target in (preemptor.targets if preemptor is not None else ())
-            if target.phase == DRAINED and self._was_taken(target, key)
+            if preemptor and target.phase == DRAINED and self._was_taken(target, key, preemptor.priority)
         }
 
-    def _was_taken(self, target: Preemption, key: PlacementKey) -> bool:
+    def _was_taken(self, target: Preemption, key: PlacementKey, priority: int) -> bool:
         for binding in self._caches.bindings_on(target.cluster):
             created = read_applied(binding.raw).created_at or 0
-            if owner_key(binding.view.metadata) != key and created + SECOND > target.since:
+            owner = owner_key(binding.view.metadata)
+            if owner is None or owner == key or created + SECOND <= target.since:
+                continue
+            if self._placed.takes_room(owner, priority):
                 return True
         return False
 
@@ -306,8 +309,9 @@ class Preemptions:
         self._open[key] = replace(self._open[key], targets=targets)
         self._nominate()
 
-    def _drop_targets(self, key: PlacementKey, clusters: Iterable[str], *, is_claimed: bool = False) -> bool:
-        """Whether there were any. Room that the placement has not claimed may help others."""
+    def _drop_targets(self, key: PlacementKey, clusters: Iterable[str]) -> bool:
+        """Whether there were any. That may help others, also if the placement has claimed the room: until now it
+        counted twice."""
         preemptor = self._open.get(key)
         names = set(clusters).intersection(self.list_nominated(key))
         if preemptor is None or not names:
@@ -321,9 +325,8 @@ class Preemptions:
         self._queue.add(key)
         for victim in sorted({name for each in preemptor.targets if each.cluster in names for name in each.victims}):
             self._reports.requeue(PlacementKey.parse(victim), ROOM_CLOSED)
-        if not is_claimed:
-            for cluster in sorted(names):
-                self._reports.report_freed(cluster, self._read_requests(preemptor, cluster), key)
+        for cluster in sorted(names):
+            self._reports.report_freed(cluster, self._read_requests(preemptor, cluster), key)
         return True
 
     def _lose(self, key: PlacementKey, clusters: Iterable[str]) -> None:

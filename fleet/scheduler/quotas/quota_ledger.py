@@ -63,10 +63,10 @@ class QuotaLedger:
         caches: Caches,
         requests_of: Callable[[Metadata], str | None],
         *,
-        on_change: Callable[[], None] = lambda: None,
+        on_change: Callable[[PlacementKey | None], None] = lambda _: None,
     ) -> None:
         """`requests_of` reads what a placement needs. `on_change` is called when there may be more room in a quota, or
-        other quotas."""
+        other quotas; with the placement, if it gave back what it had reserved."""
         self._caches, self._requests_of = caches, requests_of
         self.on_change = on_change
         self.on_use: Callable[[], None] = lambda: None
@@ -124,7 +124,9 @@ class QuotaLedger:
 
     def _release(self, key: PlacementKey, cluster: str) -> None:
         if self._forget_reservation(key, cluster):
-            self._note(key)
+            self._note_use(key)
+            if self._quotas and cluster not in self._list_clusters(key):
+                self.on_change(key)
 
     def _forget_reservation(self, key: PlacementKey, cluster: str) -> bool:
         clusters = self._reserved.get(key, set())
@@ -246,7 +248,7 @@ class QuotaLedger:
     def _note(self, key: PlacementKey) -> None:
         self._note_use(key)
         if self._quotas:
-            self.on_change()
+            self.on_change(None)
 
     def _note_use(self, key: PlacementKey) -> None:
         self._stale.add(key)
@@ -267,21 +269,22 @@ class QuotaLedger:
             self._quotas[name] = _Quota(new.view.metadata.namespace, spec, least, most)
         self._is_new = True
         self.on_use()
-        self.on_change()
+        self.on_change(None)
 
     def _on_placement(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
         if _read_said(old) != _read_said(new):
-            self._note_either(old, new)
+            self._note_either(old, new, may_free=old is not None)
 
     def _on_options(self, old: Observed[PlacementOptions] | None, new: Observed[PlacementOptions] | None) -> None:
         before, after = (None if options is None else options.view.spec.requests for options in (old, new))
         if before != after:
             self._note_either(old, new)
 
-    def _note_either(self, old: Observed[Any] | None, new: Observed[Any] | None) -> None:
+    def _note_either(self, old: Observed[Any] | None, new: Observed[Any] | None, *, may_free: bool = True) -> None:
         known = old if new is None else new
         assert known is not None
-        self._note(PlacementKey.of(known.view.metadata))
+        note = self._note if may_free else self._note_use
+        note(PlacementKey.of(known.view.metadata))
 
     def _on_policy_snapshot(self, old: Observed[PolicySnapshot] | None, new: Observed[PolicySnapshot] | None) -> None:
         key = None if new is None else owner_key(new.view.metadata)
@@ -298,7 +301,7 @@ class QuotaLedger:
         if after is not None and after.placement is not None:
             self._forget_reservation(after.placement, after.cluster)
         if before is not None and self._quotas:
-            self.on_change()
+            self.on_change(None)
 
 
 class _Place(NamedTuple):
