@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import Final, NamedTuple
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 import pytest
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.handle import OfflineHandle
+from fleet.framework.policy.placement_terms import build_group, parse_terms
 from fleet.framework.policy.resource_requests import read_requests
+from fleet.framework.profiles.extender import ExtenderRef
 from fleet.framework.profiles.profile import METHODS, CompiledProfile, PluginRef, Profile, compile_profile
 from fleet.framework.request import Constraint, PlacementRequest
 from fleet.framework.status import Code
+from fleet.framework.types import ExternalResult
 from fleet.informers.cache import book_room
 from fleet.model.keys import PICK_N
-from fleet.model.views import Binding
+from fleet.model.views import Binding, MemberCluster
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.sidedata import LEAVING, Nomination, PlacedBinding
 from fleet.snapshot.table import Table
@@ -30,14 +34,16 @@ FLEETS: Final = 1000 if LONG else 200
 OWN: Final = "web"
 
 
-def _compile(*more: str) -> CompiledProfile:
+def _compile(*more: str, extenders: tuple[ExtenderRef, ...] = ()) -> CompiledProfile:
     registry = in_tree_registry()
     refs = [*EXTENDED_PLUGINS, *map(PluginRef, more)]
     plugins = {
         hook: [ref for ref in refs if hasattr(registry[ref.name](None, OfflineHandle()), method)]
         for hook, method in METHODS.items()
     }
-    profile = Profile(scheduler_name="", plugins=plugins, ranking="weighted", tie_break="nameAscending")
+    profile = Profile(
+        scheduler_name="", plugins=plugins, ranking="weighted", tie_break="nameAscending", extenders=extenders
+    )
     return compile_profile(registry, profile, OfflineHandle())
 
 
@@ -180,3 +186,68 @@ def test_F3_054_F3_134_victims_equal_those_of_a_naive_search(part: int) -> None:
         assert decision.nomination == tuple(each.cluster for each in expected), seed
         assert pairs == tuple((each.cluster, name) for each in expected for name in each.names), seed
     assert searched > FLEETS // 100
+
+
+# --- with other plugins -----------------------------------------------------------------------------------------------
+
+
+def sized(name: str, cpu: int, free: int) -> MemberCluster:
+    amounts: dict[str, str | int | float] = {"cpu": cpu}
+    return a_cluster(name).having(capacity=amounts, allocatable=amounts, available={"cpu": free}).build()
+
+
+def decide_evicting(table: Table, profile: CompiledProfile = EVICTING, **request: Any) -> Decision:
+    wanted = PlacementRequest(
+        placement=OWN,
+        placement_type=PICK_N,
+        wanted=1,
+        priority=10,
+        requests={"cpu": 4000},
+        snapshot=f"{OWN}-0",
+        **request,
+    )
+    inputs = DecisionInput(frame=table.freeze(), request=wanted, bindings=[], profile=profile, now=NOW)
+    decision = decide(inputs)
+    query = decision.pending_query
+    if query is None:
+        return decision
+    refusing = ExternalResult({"banned": (1, "no licence")})
+    return decide(replace(inputs, query_results={query.key: refusing}))
+
+
+def a_victim(name: str, cpu: int, *, state: str = "") -> PlacedBinding:
+    return PlacedBinding(name, 0, 1, state, (("cpu", cpu),), 1)
+
+
+def test_what_leaves_one_cluster_and_stays_on_another_does_not_hide_a_resident() -> None:
+    """`stays` keeps the placement away from c, whoever leaves there."""
+    table = Table([sized("c", 8, 0), sized("d", 1, 0)])
+    table.settle({build_group("", {"app": "x"}, ""): {"d": frozenset({"goes"}), "c": frozenset({"stays"})}})
+    table.set_placed("c", (a_victim("goes", 1000, state=LEAVING), a_victim("low", 4000)))
+    away = parse_terms('{"required":[{"placements":{"matchLabels":{"app":"x"}},"anti":true}]}')
+
+    decision = decide_evicting(table, affinity=away)
+
+    assert (decision.nomination, decision.evictions) == ((), None)
+
+
+def test_a_cluster_that_an_extender_refuses_is_not_chosen() -> None:
+    asked = ExtenderRef(
+        name="licences",
+        filters=True,
+        prioritizes=False,
+        weight=1,
+        ignorable=False,
+        names_only=True,
+        binds=False,
+        managed_resources=(),
+    )
+    table = Table([sized("banned", 8, 6), sized("full", 8, 0)])
+    table.set_placed("banned", (a_victim("small", 2000),))
+    table.set_placed("full", (a_victim("large", 8000),))
+
+    decision = decide_evicting(table, _compile("DefaultPreemption", extenders=(asked,)))
+
+    assert decision.nomination == ("full",)
+    assert decision.evictions is not None
+    assert decision.evictions.victims == (("full", "large"),)
