@@ -211,26 +211,37 @@ class _Counted:
 
 
 class _Counts:
-    def __init__(self, terms: list[_Counted], frame: Frame) -> None:
-        self.terms, self._frame = terms, frame
+    def __init__(self, terms: list[_Counted], frame: Frame, added: frozenset[tuple[int, str]] = frozenset()) -> None:
+        self.terms, self._frame, self._added = terms, frame, added
 
     def clone(self) -> _Counts:
-        return _Counts([replace(counted, by_row=counted.by_row.copy()) for counted in self.terms], self._frame)
+        terms = [replace(counted, by_row=counted.by_row.copy()) for counted in self.terms]
+        return _Counts(terms, self._frame, self._added)
 
     @cached_property
-    def _groups(self) -> Mapping[tuple[str, str], ResidentGroup]:
-        """By cluster and placement: one that leaves a cluster is not counted there any more."""
+    def _groups(self) -> Mapping[str, ResidentGroup]:
         residents = self._frame.residents
-        return {(cluster, name): group for group, on in residents.items() for cluster in on for name in on[cluster]}
+        return {name: group for group, on in residents.items() for names in on.values() for name in names}
 
     def correct(self, req: PlacementRequest, deltas: Sequence[Delta]) -> None:
         for delta in deltas:
-            there = self._frame.name(delta.row), delta.placement
-            group = None if delta.placement == req.key else self._groups.get(there)
+            group = None if delta.placement == req.key else self._find_group(delta)
             for counted in self.terms:
                 is_own = delta.placement == req.key and counted.selects_own and not counted.is_theirs
                 if is_own or (group is not None and counted.concerns(group)):
                     counted.by_row[delta.row] += delta.sign
+
+    def _find_group(self, delta: Delta) -> ResidentGroup | None:
+        """None for one that is taken from where it does not count: it leaves that cluster."""
+        group, there = self._groups.get(delta.placement), {(delta.row, delta.placement)}
+        if delta.sign > 0:
+            self._added |= there
+        elif there <= self._added:
+            self._added -= there
+        elif group is not None:
+            on = self._frame.residents[group].get(self._frame.name(delta.row), frozenset())
+            return group if delta.placement in on else None
+        return group
 
 
 def _read(state: CycleState, key: StateKey) -> _Counts:
