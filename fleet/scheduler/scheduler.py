@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, Final
@@ -436,13 +436,14 @@ class Scheduler:
             self._short_of_quota.add(key)
 
     def _report_quota_change(self, giving: PlacementKey | None) -> None:
+        self._handlers.on_quota_change(self._list_helped_by_quota(giving))
+
+    def _list_helped_by_quota(self, giving: PlacementKey | None) -> Iterator[PlacementKey]:
         """`giving` gave back itself what it had reserved."""
-        if not self._handlers.is_started:
-            return
         undecided = (key for key in self._loop.attempts.list_undecided() if self._profile_of_key(key).reads_quotas)
         short = {*self._short_of_quota, *undecided} - {giving}
         self._short_of_quota = {key for key in self._short_of_quota if self._caches.placement(key) is not None}
-        self._handlers.on_quota_change(key for key in sorted(short, key=str) if self._quotas.has_room(key))
+        yield from (key for key in sorted(short, key=str) if self._quotas.has_room(key))
 
     def _report_freed(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
         def may_help(key: PlacementKey) -> bool:

@@ -326,12 +326,8 @@ class EventHandlers:
 
     # --- quotas -------------------------------------------------------------------------------------------------------
 
-    @property
-    def is_started(self) -> bool:
-        return self._started
-
     def on_quota_change(self, helped: Iterable[PlacementKey]) -> None:
-        """There may be more room in a quota."""
+        """There may be more room in a quota. Before the start `helped` is not read."""
         if not self._started:
             return
         self._event_started = self._clock.monotonic()
