@@ -3,8 +3,8 @@
 An answer about a recorded decision was made from the record, from the placement, and from its place in the queue. One
 about the present fleet was also made from the bindings, the clusters and the time of day. All of this is compared
 before an answer is served again, so that it equals the one that would be made now. Two things cannot be compared
-cheaply: what another process has recorded since, and what a plugin from elsewhere reads besides the clusters. For their
-sake a record is read again after a second, and an answer about the present is made again.
+cheaply: what another process has recorded since, and what some plugins read besides the clusters. For their sake a
+record is read again after a second, and an answer about the present is made again if its profile has such plugins.
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ class CachedAnswer:
     """A digest of what was recorded."""
     holds_until: int | None
     """For answers about the present: by the time of day. None for recorded decisions, which no clock changes."""
+    is_of_clusters_only: bool = False
+    """Whether an answer about the present was made from nothing that is not compared."""
     checked_at: float = field(init=False)
     """By the monotonic clock: when the record was last read."""
 
@@ -90,7 +92,7 @@ class CachedAnswer:
         return (
             now.fleet == self.made.fleet
             and self.made.wall <= now.wall <= self.holds_until
-            and now.monotonic - self.made.monotonic < RECHECK_SECONDS
+            and (self.is_of_clusters_only or now.monotonic - self.made.monotonic < RECHECK_SECONDS)
         )
 
     def is_due(self, now: StateMark) -> bool:
@@ -158,7 +160,7 @@ def _size_of(entry: CachedAnswer) -> int:
 class FleetChanges:
     """Counts the changes of clusters that an answer may show.
 
-    Heartbeats of healthy clusters come all the time and change no answer: while answers about the present are cached,
+    Heartbeats of healthy clusters come all the time and change no answer: while answers about the present are served,
     they do not count. At other times everything counts, so that nothing has to be compared."""
 
     def __init__(
@@ -172,11 +174,15 @@ class FleetChanges:
         clusters.subscribe(self._note)
 
     def find_next_expiry(self, frame: Frame, now: int) -> int:
-        """Until when, by the time of day, the signals of this fleet are judged alike. Heartbeats count from here on."""
-        self._watched_until = self._clock.monotonic() + RECHECK_SECONDS
+        """Until when, by the time of day, the signals of this fleet are judged alike."""
+        self.watch()
         self._rules = self._rules_of()
         rules = ((each.eligibility, each.retention) for each in self._rules)
         return min((rule.holds_until(frame.signals, now, retention=time) for rule, time in rules), default=NEVER)
+
+    def watch(self) -> None:
+        """Heartbeats do not count for the next moments."""
+        self._watched_until = self._clock.monotonic() + RECHECK_SECONDS
 
     def _note(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
         is_watched = self._clock.monotonic() <= self._watched_until

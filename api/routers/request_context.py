@@ -92,7 +92,7 @@ class RequestContext:
         return negotiate_media_type(accept, "application/json", "text/plain") == "text/plain"
 
 
-async def _build_context(request: Request) -> RequestContext:
+async def build_context(request: Request) -> RequestContext:
     state: AppState = request.app.state.shared
     session, permissions = None, _identify_through_hub(request, state)
     if permissions is None and "authorization" not in request.headers:
@@ -125,7 +125,7 @@ async def _resume_session(request: Request, state: AppState, cookie: str) -> tup
     return session, permissions
 
 
-CurrentRequest = Annotated[RequestContext, Depends(_build_context)]
+CurrentRequest = Annotated[RequestContext, Depends(build_context)]
 
 
 def parse_namespace(text: str) -> str:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from api.http.examples import get_example, get_example_text
 from api.http.schema import ClusterPath, NamePath, NamespacePath, describe_answers
+from api.routers.parsed_targets import ParsedTargetRoute
 from api.routers.request_context import CurrentRequest, parse_namespace
 from api.services.answers import answer_why
 from api.services.departures import refuse_cluster
@@ -19,7 +20,7 @@ from api.why_models import WhyAnswer
 from fleet.errors import InputError
 from fleet.kube.scopes import parse_key
 
-router = APIRouter(tags=["why"])
+router = APIRouter(tags=["why"], route_class=ParsedTargetRoute)
 
 _NAME: Final = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"
 _KEY: Final = r"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/)?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"

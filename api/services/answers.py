@@ -49,6 +49,8 @@ async def _find(backend: Backend, query: WhyQuery, key: AnswerKey) -> EncodedAns
         if not _holds(backend, query, cached, _read_mark(backend)):  # time has passed
             return None
         cached.checked_at = now.monotonic
+    if cached.is_present:
+        backend.fleet.watch()
     return cached.answer
 
 
@@ -107,6 +109,7 @@ def _build_entry(backend: Backend, answer: EncodedAnswer, explanation: Explanati
         queue=explanation.queue_version,
         record=_digest_record(explanation.record),
         holds_until=None if present is None else backend.fleet.find_next_expiry(present.decision.frame, began.wall),
+        is_of_clusters_only=present is not None and present.scenario.question.profile.reads_clusters_only,
     )
 
 

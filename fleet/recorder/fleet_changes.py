@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from fleet.framework.profiles.profile import is_in_tree
 from fleet.snapshot.table import differ_beyond_heartbeat
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 _DECIDING: Final = ("batch", "postBatch", "preFilter", "filter", "postFilter", "preScore", "score", "sort")
 _PICKING: Final = tuple(hook for hook in _DECIDING if hook != "postFilter")
-_IN_TREE: Final = "plugins."
 _HEARTBEATS: Final = {"signals", "*"}
 
 Row = tuple[str, bytes | None]
@@ -127,7 +127,7 @@ def _list_reads(profile: CompiledProfile, hooks: tuple[str, ...] = _DECIDING) ->
     for entry in (entry for hook in hooks for entry in profile.hooks[hook]):
         if entry.name not in searching:
             plugin = entry.plugin
-            yield type(plugin).__module__.startswith(_IN_TREE), set(getattr(plugin, "READS", ("*",)))
+            yield is_in_tree(plugin), set(getattr(plugin, "READS", ("*",)))
 
 
 def _resize_like(column: Int64Array, other: Int64Array | None) -> Int64Array:

@@ -29,6 +29,8 @@ from api.live.answer_cache import (
     StateMark,
     encode_answer,
 )
+from api.routers import why
+from api.routers.parsed_targets import ParsedTargetRoute
 from api.routers.request_context import AppState
 from api.services.why import explain_placement
 from fleet.clock import SystemClock, to_nanoseconds
@@ -37,7 +39,7 @@ from fleet.kube.scopes import find_scope
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import MINUTE, SECOND
 from fleet.model.views import MemberCluster
-from fleet.scheduler.profiles import build_configured_frameworks
+from fleet.scheduler.profiles import build_compiled_profiles, build_configured_frameworks
 from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.settings import load_settings
@@ -51,6 +53,7 @@ Json = dict[str, Any]
 LONG: Final = os.environ.get("FLEET_LONG", "") not in ("", "0")
 STEPS: Final = 200 if LONG else 12
 WHY: Final = "/v1/placements/-/{}/why"
+HEAD: Final = "apiVersion: scheduling.fleet.dev/v1\nkind: FleetSchedulerConfiguration\n"
 QUESTIONS: Final = (
     WHY.format("web"),
     WHY.format("big"),
@@ -240,6 +243,65 @@ async def test_an_answer_about_the_present_is_served_again_until_a_cluster_chang
         assert len(made) == 2
 
 
+@alone
+async def test_an_answer_about_the_present_lasts_as_long_as_nothing_changes(stage: Stage) -> None:
+    """Without a history and a queue there is nothing that another process could have changed unseen."""
+    beside = stage_beside(stage, is_alone=True, max_bytes=MAX_BYTES)
+    with counting() as made:
+        first = await beside.get(WHY.format("big"))
+        await asyncio.sleep(RECHECK_SECONDS)
+
+        assert (await beside.get(WHY.format("big"))).content == first.content
+        assert made == ["big"]
+
+
+@alone
+async def test_an_answer_of_plugins_from_elsewhere_is_made_again_after_a_second(stage: Stage) -> None:
+    beside = stage_beside(stage, is_alone=True, max_bytes=MAX_BYTES)
+    with counting() as made, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("fleet.framework.profiles.profile._IN_TREE", "nowhere.")
+        await beside.get(WHY.format("big"))
+        await asyncio.sleep(RECHECK_SECONDS)
+        await beside.get(WHY.format("big"))
+
+    assert made == ["big", "big"]
+
+
+@pytest.mark.parametrize("base, lasts", [("DefaultProfile", True), ("ExtendedProfile", False), ("LoadAware", False)])
+def test_only_in_tree_plugins_that_read_clusters_have_answers_that_last(base: str, lasts: bool, tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(f"{HEAD}profiles: [{{base: {base}}}]\n", encoding="utf-8")
+
+    assert build_compiled_profiles(load_settings(file, {}, []).settings).default.reads_clusters_only == lasts
+
+
+@alone
+async def test_parameters_that_were_parsed_once_mean_the_same_again(stage: Stage) -> None:
+    """And those that were refused are refused again, as are callers whose request was understood."""
+    short, long = WHY.format("big") + "?limit=1", WHY.format("big") + "?limit=3"
+    for _ in range(3):
+        assert [len((await stage.json(path))["attempt"]["clusters"]) for path in (short, long)] == [1, 3]
+        assert (await stage.get(WHY.format("big") + "?limit=0")).status_code == 422
+        assert (await stage.get(WHY.format("big") + "?limits=3")).status_code == 422
+        assert (await stage.get(short, "nonsense")).status_code == 401
+        assert (await stage.get(short, "stranger-token")).status_code == 403
+
+
+@alone
+async def test_parsed_parameters_are_kept_for_few_short_targets(stage: Stage) -> None:
+    [route] = (each for each in why.router.routes if isinstance(each, ParsedTargetRoute) and "placements" in each.path)
+    route._parsed.clear()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("api.routers.parsed_targets._MOST_TARGETS", 5)
+        for number in range(20):
+            await stage.get(WHY.format("web") + f"?limit={number + 1}")
+    kept = list(route._parsed)
+    await stage.get(WHY.format("web") + "?limit=7" + "&limit=7" * 100)
+
+    assert [query for _, query in kept] == [b"limit=16", b"limit=17", b"limit=18", b"limit=19", b"limit=20"]
+    assert list(route._parsed) == kept
+
+
 @contextmanager
 def without_recheck() -> Iterator[None]:
     """Nothing but a difference makes an answer anew."""
@@ -415,14 +477,12 @@ def test_everything_else_may_change_one(old: ClusterBuilder, new: ClusterBuilder
     assert Watched().count(old, new) == 1
 
 
-IMPATIENT: Final = """
-apiVersion: scheduling.fleet.dev/v1
-kind: FleetSchedulerConfiguration
-eligibility: {heartbeatTimeout: 1h}
+IMPATIENT: Final = f"""{HEAD}
+eligibility: {{heartbeatTimeout: 1h}}
 profiles:
 - schedulerName: DefaultScheduler
 - schedulerName: impatient
-  pluginConfig: [{name: ClusterEligibility, args: {heartbeatTimeout: 1m, retention: 2m}}]
+  pluginConfig: [{{name: ClusterEligibility, args: {{heartbeatTimeout: 1m, retention: 2m}}}}]
 """
 
 

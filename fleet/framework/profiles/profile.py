@@ -49,6 +49,12 @@ METHODS: Final[Mapping[str, str]] = MappingProxyType(
 BINDINGS: Final = "bindings"
 """In READS: which bindings clusters have, their priorities and their room."""
 _READS_NO_CLUSTER: Final = frozenset(("picks",))
+_OF_CLUSTERS: Final = frozenset(
+    ("labels", "namespaces", "obsolete", "picks", "properties", "signals", "taints", "usage")
+)
+"""In READS: columns of the clusters' objects and of the placement's own bindings."""
+_JUDGING_HOOKS: Final = ("postBatch", "preFilter", "filter", "postFilter", "preScore", "score")
+_IN_TREE: Final = "plugins."
 _EXACTLY_ONE: Final = ("queueSort", "batch", "sort")
 _EFFECT_HOOKS: Final = ("reserve", "permit", "preBind", "postBind")
 
@@ -174,6 +180,17 @@ class CompiledProfile:
     @property
     def reads_quotas(self) -> bool:
         return bool(self.quota_readers)
+
+    @property
+    def reads_clusters_only(self) -> bool:
+        """Whether decisions depend on nothing but the placement, its bindings, the objects of clusters and the time.
+        What a plugin from elsewhere reads is not known."""
+        judging = (entry for hook in _JUDGING_HOOKS for entry in self.hooks[hook])
+        return (
+            not self.has_effects
+            and all(is_in_tree(plugin) for _, plugin in self._list_plugins())
+            and all(_OF_CLUSTERS.issuperset(_trait(entry.plugin, "READS")) for entry in judging)
+        )
 
     @property
     def asks_extenders(self) -> bool:
@@ -442,6 +459,10 @@ def _step_picker(profile: Profile, hooks: Mapping[str, tuple[BoundHook, ...]]) -
 
 def _is_write_path(binders: tuple[BoundHook, ...]) -> bool:
     return len(binders) == 1 and bool(_trait(binders[0].plugin, "IS_WRITE_PATH"))
+
+
+def is_in_tree(plugin: Any) -> bool:
+    return type(plugin).__module__.startswith(_IN_TREE)
 
 
 def _trait(plugin: Any, name: str) -> Any:
