@@ -268,7 +268,9 @@ async def test_an_answer_of_plugins_from_elsewhere_is_made_again_after_a_second(
 
 
 @pytest.mark.parametrize("base, lasts", [("DefaultProfile", True), ("ExtendedProfile", False), ("LoadAware", False)])
-def test_only_in_tree_plugins_that_read_clusters_have_answers_that_last(base: str, lasts: bool, tmp_path: Path) -> None:
+def test_only_in_tree_plugins_that_read_clusters_have_answers_that_last(
+    base: str, tmp_path: Path, *, lasts: bool
+) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text(f"{HEAD}profiles: [{{base: {base}}}]\n", encoding="utf-8")
 
