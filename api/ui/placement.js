@@ -4,7 +4,7 @@ import { byId, copy, count, focusOn, h, panel, say, svg } from "./dom.js";
 import { buildCommand, editsText, parseEdits, withEdit } from "./edits.js";
 import { drawGrid } from "./grid.js";
 import { countFunnel, describeCell, describeStanding, firstRejection, readMatrix, readSimulated, verdictAt } from "./matrix.js";
-import { cardLink, clockTime, clusterLink, decisionLine, legend, makeTip, note, stateBadge, time } from "./parts.js";
+import { cardLink, clockTime, clusterLink, decisionLine, legend, makeTip, note, placementLink, stateBadge, time } from "./parts.js";
 import { follow, get, placementPath, post } from "./rest.js";
 import { makeTimeline } from "./timeline.js";
 import { makeWaiting } from "./waiting.js";
@@ -179,6 +179,7 @@ export async function showPlacement(main, key) {
       verdict.problems.map((problem) => note(`${problem.field}: ${problem.message}`, "is-bad", problem.repair)),
       verdict.missing.length > 0 && note(`no cluster has the name ${verdict.missing.join(", ")}`, "is-bad"),
       answer.gate && drawGate(answer.gate, isNow),
+      isNow && answer.preempting && drawPreempting(answer.preempting),
       (answer.remarks || []).map((remark) => note(remark.text || remark.message || "")),
       state.problem && note(state.problem.message, "is-bad", state.problem.next),
       h("ul", { class: "chips", "aria-label": "Clusters in use" },
@@ -202,6 +203,15 @@ export async function showPlacement(main, key) {
     const clear = (name) => h("button", { type: "button", onclick: () => clearGate(name) }, `clear gate ${name}`);
     return h("div", { id: "gate" }, note(`held by ${gate.by}: ${gate.message}`),
       isNow && gate.clearable.length > 0 && h("div", { class: "actions" }, gate.clearable.map(clear)));
+  }
+
+  function drawPreempting({ clusters, redacted }) {
+    const victims = ({ victims: names, hidden }) => [names.map((name, index) => [index > 0 && ", ", h("a", { href: placementLink(name) }, name)]), hidden > 0 && `${names.length ? ", and " : ""}${hidden} that you may not read`];
+    return h("div", { id: "preempting" }, note("waits for room that is being made"),
+      h("table", {}, h("thead", {}, h("tr", {}, ["room is made on", "phase", "since", "for it leave"].map((word) => h("th", { scope: "col" }, word)))),
+        h("tbody", {}, clusters.map((room) => h("tr", { "data-cluster": room.cluster },
+          h("td", {}, h("a", { href: clusterLink(room.cluster) }, room.cluster)), h("td", {}, room.phase), h("td", {}, time(room.since), " UTC"), h("td", {}, victims(room)))))),
+      redacted > 0 && h("p", { class: "soft" }, `room is made on ${count(redacted, "cluster")} that you may not read`));
   }
 
   async function clearGate(name) {

@@ -1,0 +1,70 @@
+"""Room that is made for a placement: shown on its page while it waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fleet.kube.scopes import CLUSTER_SCOPED
+from tests.api.stage import ADMIN, Running, Stage, a_stage, in_a_thread
+from tests.api.test_preempting import EVICTING, place
+from tests.api.test_room import report_all
+from tests.e2e.hub import soon
+from tests.ui.browsing import BrowserThread, Explorer, Visit
+from tests.ui.conftest import served
+
+pytestmark = pytest.mark.timeout(900)  # a browser on a busy machine takes its time
+
+
+@pytest.fixture
+def evicting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, Running]]:
+    folder = tmp_path_factory.mktemp("evicting")
+    file = folder / "fleet.yaml"
+    file.write_text(EVICTING, encoding="utf-8")
+    with in_a_thread(a_stage(folder, file=file)) as (stage, loop):
+        yield stage, Running(stage, loop)
+
+
+def test_W_04_a_placement_that_waits_for_room_shows_where_it_is_made_and_who_leaves(
+    browser: BrowserThread, evicting: tuple[Stage, Running]
+) -> None:
+    def shown(visit: Visit) -> None:
+        page = visit.open("/ui/placements/-/vip")
+        line = page.locator('#preempting [data-cluster="ams-1"]')
+        assert "low" in line.inner_text()
+        assert line.get_by_role("link", name="low").get_attribute("href") == "/ui/placements/-/low"
+        assert "waits for room that is being made" in page.inner_text("#preempting")
+        visit.check_calm()
+
+    def placed(visit: Visit) -> None:
+        page = visit.open("/ui/placements/-/vip")
+        page.wait_for_selector("#decision .chip.use")
+        page.wait_for_selector("#preempting", state="detached")
+
+    stage, running = evicting
+    running.call(_make_room(stage))
+    with served(running) as url:
+        explorer = Explorer(browser, url)
+        explorer.visit(ADMIN, shown)
+        running.call(_leave(stage))
+        explorer.visit(ADMIN, placed)
+
+
+async def _make_room(stage: Stage) -> None:
+    await report_all(stage)
+    await place(stage, "low", cpu="3", priority=0)
+    await stage.world.soon_on("low", "ams-1")
+    await place(stage, "vip", cpu="2500m", priority=10)
+    await soon(lambda: _is_preempting(stage))
+
+
+async def _is_preempting(stage: Stage) -> bool:
+    return bool((await stage.json("/v1/placements/-/vip/why"))["preempting"])
+
+
+async def _leave(stage: Stage) -> None:
+    """No member agent takes the victim's work away here."""
+    (binding,) = await stage.world.bindings("low")
+    await stage.world.delete(CLUSTER_SCOPED.binding, binding["metadata"]["name"])
+    await stage.world.soon_on("vip", "ams-1")
