@@ -11,7 +11,7 @@ Used by one thread; frames never change, so it need not be the one that decides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -21,7 +21,6 @@ from fleet.snapshot.table import differ_beyond_heartbeat
 if TYPE_CHECKING:
     from fleet.framework.profiles.profile import CompiledProfile
     from fleet.model.views import MemberCluster
-    from fleet.settings.tree import EligibilitySection
     from fleet.snapshot.columns.bitset import Int64Array
     from fleet.snapshot.frame import Frame
 
@@ -32,30 +31,33 @@ _HEARTBEATS: Final = {"signals", "*"}
 Row = tuple[str, bytes | None]
 
 
+class HeartbeatUse(NamedTuple):
+    """How the plugins of a profile depend on heartbeats."""
+
+    exactly: bool
+    """Whether a plugin from elsewhere may read them."""
+    recent: int
+    """Nanoseconds. Younger heartbeats are judged alike."""
+
+
 class RecordedFleet:
-    def __init__(self, *, recent: int) -> None:
-        """Heartbeats of the last `recent` nanoseconds are equivalent."""
-        self._recent = recent
+    def __init__(self) -> None:
         self._frame: Frame | None = None
         self._recorded: dict[str, MemberCluster] = {}
         self._recorded_heartbeats: Int64Array | None = None
         """By row: the heartbeat as recorded."""
         self._was_exact = False
 
-    @classmethod
-    def from_settings(cls, eligibility: EligibilitySection) -> RecordedFleet:
-        timeouts = (eligibility.heartbeat_timeout.seconds, eligibility.retention.seconds)
-        return cls(recent=int(min(timeout for timeout in timeouts if timeout or timeout == timeouts[0]) * 1e9))
-
-    def collect_changes(self, frame: Frame, *, now: int, anew: bool, exactly: bool) -> list[Row]:
+    def collect_changes(self, frame: Frame, *, now: int, anew: bool, heartbeats: HeartbeatUse) -> list[Row]:
         """To be recorded before a decision that was made on a frame; with `anew` the whole fleet."""
+        exactly = heartbeats.exactly
         before, self._frame = self._frame, frame
         if anew or before is None or self._recorded_heartbeats is None:
             self._was_exact = exactly
             return self._record_all(frame)
         gone = self._drop_missing(before, frame)
         changed = self._find_changed(before, frame, exactly=exactly)
-        rows = list(dict.fromkeys((*changed, *self._find_stale(frame, now))))
+        rows = list(dict.fromkeys((*changed, *self._find_stale(frame, now - heartbeats.recent))))
         if not rows:
             return gone
         self._recorded_heartbeats[rows] = frame.signals.last_seen[rows]
@@ -95,11 +97,10 @@ class RecordedFleet:
             del self._recorded[name]
         return [(name, None) for name in names]
 
-    def _find_stale(self, frame: Frame, now: int) -> list[int]:
-        """Rows whose recorded heartbeat would not lead to the same decision at this moment."""
+    def _find_stale(self, frame: Frame, limit: int) -> list[int]:
+        """Rows whose recorded heartbeat would not lead to the same decision, where those after `limit` are alike."""
         seen = frame.signals.last_seen
         recorded = self._recorded_heartbeats = _resize_like(seen, self._recorded_heartbeats)
-        limit = now - self._recent
         if recorded.min(initial=limit) == limit == seen.min(initial=limit):
             return []  # all are recent: the usual case
         rows: list[int] = ((recorded != seen) & ((recorded < limit) | (seen < limit))).nonzero()[0].tolist()
@@ -110,16 +111,23 @@ class RecordedFleet:
         return cluster.metadata.name, msgspec.json.encode(cluster)
 
 
+def find_heartbeat_use(profile: CompiledProfile) -> HeartbeatUse:
+    ages = []
+    for _, plugin in profile.find_plugins("eligibility"):
+        ages += [plugin.eligibility.heartbeat_timeout, *filter(None, [getattr(plugin, "retention", 0)])]
+    return HeartbeatUse(exactly=reads_heartbeats(profile), recent=min(ages, default=0))
+
+
 def reads_heartbeats(profile: CompiledProfile) -> bool:
     """Whether an out-of-tree plugin may read heartbeats: one that declares them in READS, or has no declaration."""
-    return any(_HEARTBEATS & reads for is_in_tree, reads in _list_reads(profile) if not is_in_tree)
+    return any(_HEARTBEATS & reads for in_tree, reads in _list_reads(profile) if not in_tree)
 
 
 def reads_sidedata(profile: CompiledProfile, kind: str, *, has_searched: bool = True) -> bool:
     """Whether a plugin may: one that declares it in READS, or is out of tree and has no declaration. Without
     `has_searched`, none of PostFilter had to."""
     reads = _list_reads(profile, _DECIDING if has_searched else _PICKING)
-    return any(kind in columns or ("*" in columns and not is_in_tree) for is_in_tree, columns in reads)
+    return any(kind in columns or ("*" in columns and not in_tree) for in_tree, columns in reads)
 
 
 def _list_reads(profile: CompiledProfile, hooks: tuple[str, ...] = _DECIDING) -> Iterator[tuple[bool, set[str]]]:

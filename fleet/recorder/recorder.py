@@ -32,7 +32,7 @@ from fleet.model.keys import REQUESTS, SCHEDULER_NAME, WORKLOAD_REQUESTS
 from fleet.model.views import Metadata, PolicySnapshot
 from fleet.recorder.attempt_summary import FINAL_RESULTS, summarize_attempt
 from fleet.recorder.columns import columns_of
-from fleet.recorder.fleet_changes import RecordedFleet, Row, reads_heartbeats, reads_sidedata
+from fleet.recorder.fleet_changes import HeartbeatUse, RecordedFleet, Row, find_heartbeat_use, reads_sidedata
 from fleet.scheduler.attempt_record import AttemptRecord, NoRecorder, Recorder
 from fleet.snapshot.columns.bitset import each_row
 from fleet.snapshot.recorded_sidedata import encode_sidedata
@@ -114,12 +114,12 @@ class HistoryRecorder:
 
     def __init__(self, history: History, settings: Settings) -> None:
         self._history = history
-        self._fleet = RecordedFleet.from_settings(settings.eligibility)
+        self._fleet = RecordedFleet()
         self._sample = settings.recorder.sample_detail
         self._name = uuid.uuid4().hex[:8]
         self._numbers = itertools.count(1)
         self._frame: Frame | None = None
-        self._exact: tuple[CompiledProfile | None, bool] = (None, False)
+        self._heartbeat_use: tuple[CompiledProfile | None, HeartbeatUse] = (None, HeartbeatUse(exactly=False, recent=0))
 
     def record(self, attempt: AttemptRecord) -> None:
         try:
@@ -136,7 +136,7 @@ class HistoryRecorder:
             id=f"a-{self._name}-{number}",
             record=record,
             fleet=self._fleet,
-            exactly=inputs is not None and self._is_exact(inputs.profile),
+            heartbeats=None if inputs is None else self._find_heartbeat_use(inputs.profile),
             light_weight=light,
             weight=light + (_weigh_columns(record.decision) if sampled else 0),
             wants_columns=sampled,
@@ -159,10 +159,10 @@ class HistoryRecorder:
         changed = 0 if before is None else sum(1 for _ in frame.clusters.changed_since(before.clusters))
         return frame.size * _CLUSTER_OF_A_FRAME + changed * _CHANGED_CLUSTER
 
-    def _is_exact(self, profile: CompiledProfile) -> bool:
-        if self._exact[0] is not profile:
-            self._exact = (profile, reads_heartbeats(profile))
-        return self._exact[1]
+    def _find_heartbeat_use(self, profile: CompiledProfile) -> HeartbeatUse:
+        if self._heartbeat_use[0] is not profile:
+            self._heartbeat_use = (profile, find_heartbeat_use(profile))
+        return self._heartbeat_use[1]
 
 
 class CombinedRecorder:
@@ -183,7 +183,7 @@ class RecordedAttempt:
     id: str
     record: AttemptRecord
     fleet: RecordedFleet
-    exactly: bool
+    heartbeats: HeartbeatUse | None
     weight: int
     light_weight: int
     wants_columns: bool
@@ -245,7 +245,8 @@ class RecordedAttempt:
     def clusters(self, *, anew: bool) -> Sequence[Row]:
         inputs = self.record.inputs
         assert inputs is not None
-        return self.fleet.collect_changes(inputs.frame, now=inputs.now, anew=anew, exactly=self.exactly)
+        assert self.heartbeats is not None
+        return self.fleet.collect_changes(inputs.frame, now=inputs.now, anew=anew, heartbeats=self.heartbeats)
 
     # --- shedding -----------------------------------------------------------------------------------------------------
 

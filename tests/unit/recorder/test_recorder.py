@@ -25,7 +25,7 @@ from fleet.model.timestamps import SECOND
 from fleet.model.views import MemberCluster, Observed, PolicySnapshot
 from fleet.recorder.attempt_summary import summarize_attempt
 from fleet.recorder.columns import columns_of, hash_of_names, packed_score
-from fleet.recorder.fleet_changes import RecordedFleet, reads_heartbeats
+from fleet.recorder.fleet_changes import HeartbeatUse, RecordedFleet, find_heartbeat_use, reads_heartbeats
 from fleet.recorder.recorder import CombinedRecorder, HistoryRecorder, open_history
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.dispatch.binding_calls import WriteResult
@@ -35,6 +35,7 @@ from fleet.snapshot.columns.packing import number_values
 from fleet.snapshot.recorded_sidedata import restore_sidedata
 from fleet.snapshot.sidedata import Nomination, PlacedBinding
 from plugins import in_tree_registry
+from plugins.default_profile import compile_default, default_profile
 from tests.builders import (
     NOW,
     UID,
@@ -304,12 +305,13 @@ class Course:
 
     def __init__(self, *members: ClusterBuilder, exactly: bool = False) -> None:
         self.table: Table = a_table(*members)
-        self.exactly = exactly
-        self.recorded = RecordedFleet(recent=MINUTES_5)
+        self.exactly, self.recent = exactly, MINUTES_5
+        self.recorded = RecordedFleet()
         self.now = NOW
 
     def written(self, *, anew: bool = False) -> list[str]:
-        rows = self.recorded.collect_changes(self.table.freeze(), now=self.now, anew=anew, exactly=self.exactly)
+        use = HeartbeatUse(exactly=self.exactly, recent=self.recent)
+        rows = self.recorded.collect_changes(self.table.freeze(), now=self.now, anew=anew, heartbeats=use)
         return [f"-{name}" if document is None else name for name, document in rows]
 
     def put(self, *members: ClusterBuilder) -> None:
@@ -359,6 +361,27 @@ def test_a_heartbeat_counts_once_the_one_written_down_would_be_too_old() -> None
     course.now += 1
     assert course.written() == ["a"]
     assert course.written() == []
+
+
+def test_a_heartbeat_counts_for_the_profile_that_would_judge_it_otherwise() -> None:
+    course = Course(a_cluster("a").heard(100))
+    course.written()
+    course.put(a_cluster("a").heard(0))
+    course.now = NOW + 30 * SECOND
+    assert course.written() == []
+    course.recent = MINUTES_5 // 5
+    assert course.written() == ["a"]
+
+
+def test_the_profile_says_which_heartbeats_are_alike() -> None:
+    def recent(**args: str) -> int:
+        profile = default_profile(args={"ClusterEligibility": {"heartbeatTimeout": "5m", **args}})
+        return find_heartbeat_use(compile_default(profile)).recent
+
+    assert recent() == MINUTES_5
+    assert recent(heartbeatTimeout="1m") == MINUTES_5 // 5
+    assert recent(retention="1m") == MINUTES_5 // 5
+    assert recent(retention="10m") == MINUTES_5
 
 
 def test_a_silent_cluster_is_written_with_its_last_heartbeat() -> None:
@@ -427,8 +450,8 @@ def test_plugins_of_others_may_look_at_heartbeats_unless_they_say_what_they_read
 
 def test_documents_are_read_back_as_the_same_clusters() -> None:
     cluster = a_cluster("a").labelled(region="eu").tainted("gpu").measured({"p": "1"}).with_namespaces("shop").build()
-    recorded = RecordedFleet(recent=MINUTES_5)
-    ((_, document),) = recorded.collect_changes(a_frame(cluster), now=NOW, anew=True, exactly=False)
+    use = HeartbeatUse(exactly=False, recent=MINUTES_5)
+    ((_, document),) = RecordedFleet().collect_changes(a_frame(cluster), now=NOW, anew=True, heartbeats=use)
     assert document is not None
     assert msgspec.json.decode(document, type=MemberCluster) == cluster
 
