@@ -12,6 +12,7 @@ from plugins.default_preemption import DefaultPreemption
 from plugins.desired_batch import DesiredBatch
 from plugins.feed_limit import FeedLimit
 from plugins.feed_preference import FeedPreference
+from plugins.gang_placement import GangPlacement
 from plugins.hub_binding_binder import HubBindingBinder
 from plugins.load_variation import LoadVariationRiskBalancing
 from plugins.namespace_affinity import NamespaceAffinity
@@ -53,6 +54,7 @@ IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
     ("QuotaFit", QuotaFit),
     ("PlacementApproval", PlacementApprovalPlugin),
     ("DefaultPreemption", DefaultPreemption),
+    ("GangPlacement", GangPlacement),
     ("NamespacePreparation", NamespacePreparation),
 )
 

@@ -182,6 +182,8 @@ class PlacementRequest:
     """What is in use of the quotas that the placement belongs to."""
     gates: tuple[Gate, ...] = ()
     """For PreEnqueue: what holds the placement."""
+    held_by_group: str = ""
+    """For PreEnqueue: why the group of the placement is not decided now."""
     scheduler_name: str = ""
     """As the placement names it; empty without."""
     policy: PlacementPolicy | None = field(default=None, repr=False, compare=False)

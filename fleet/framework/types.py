@@ -138,6 +138,16 @@ class Picks:
     """Its Filter's answer as of the last step."""
 
 
+class GroupState(NamedTuple):
+    """How far the decision about a group is."""
+
+    fitting: int
+    """Members that fit together so far, with those that are bound already."""
+    remaining: int
+    """Members that were not looked at."""
+    needed: int
+
+
 class PluginTraits:
     """Optional declarations, with the defaults for a plugin without them."""
 

@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
 
@@ -40,6 +41,7 @@ from fleet.model.views import (
     Observed,
     Placement,
     PlacementApproval,
+    PlacementGroup,
     PlacementOptions,
     PlacementQuota,
     PolicySnapshot,
@@ -67,6 +69,8 @@ class PlacementKinds:
     approvals: Informer[Observed[PlacementApproval]]
     quotas: Informer[Observed[PlacementQuota]]
     """Not run with the others: few profiles read them."""
+    groups: Informer[Observed[PlacementGroup]]
+    """Neither."""
 
     def __iter__(self) -> Iterator[Informer[Any]]:
         yield from (self.placements, self.policy_snapshots, self.bindings, self.options, self.approvals)
@@ -90,7 +94,7 @@ class Caches:
         """Not run with the others: few configurations have a profile that evicts."""
         scopes = (CLUSTER_SCOPED, NAMESPACED) if namespaced_placements else (CLUSTER_SCOPED,)
         self.kinds = tuple(_kinds(scope, access) for scope in scopes)
-        self._watches_quotas = asyncio.Event()
+        self._watches_quotas, self._watches_groups = asyncio.Event(), asyncio.Event()
         self._by_scope = {kinds.scope.namespaced: kinds for kinds in self.kinds}
 
     @property
@@ -136,11 +140,11 @@ class Caches:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for watched in self._all(quotas=False):
+            for watched in self._list_always():
                 group.create_task(watched.reflector.run(), name=f"watching {watched.resource.plural}")
-            await self._watches_quotas.wait()
-            for watched in self._list_quotas():
-                group.create_task(watched.reflector.run(), name=f"watching {watched.resource.plural}")
+            for begin, informers in self._list_optional():
+                for watched in informers:
+                    group.create_task(_run_after(begin, watched), name=f"watching {watched.resource.plural}")
 
     async def wait_until_synced(self) -> None:
         for watched in self._all():
@@ -164,19 +168,32 @@ class Caches:
         """From now on. Without a profile that reads them the hub is not asked."""
         self._watches_quotas.set()
 
+    def watch_groups(self) -> None:
+        """From now on, in the same way."""
+        self._watches_groups.set()
+
+    @property
+    def are_groups_known(self) -> bool:
+        return all(kinds.groups.reflector.is_synced for kinds in self.kinds)
+
     @property
     def are_quotas_known(self) -> bool:
-        return all(watched.reflector.is_synced for watched in self._list_quotas())
+        return all(kinds.quotas.reflector.is_synced for kinds in self.kinds)
 
-    def _all(self, *, quotas: bool = True) -> Iterable[Informer[Any]]:
+    def _all(self) -> Iterable[Informer[Any]]:
+        yield from self._list_always()
+        for begin, informers in self._list_optional():
+            if begin.is_set():
+                yield from informers
+
+    def _list_always(self) -> Iterable[Informer[Any]]:
         yield self.cluster_informer
         for kinds in self.kinds:
             yield from kinds
-        if quotas and self._watches_quotas.is_set():
-            yield from self._list_quotas()
 
-    def _list_quotas(self) -> Iterable[Informer[Any]]:
-        return [kinds.quotas for kinds in self.kinds]
+    def _list_optional(self) -> Iterable[tuple[asyncio.Event, Iterable[Informer[Any]]]]:
+        yield self._watches_quotas, [kinds.quotas for kinds in self.kinds]
+        yield self._watches_groups, [kinds.groups for kinds in self.kinds]
 
 
 class FleetTable:
@@ -196,7 +213,7 @@ class FleetTable:
         self.read_residents: Callable[[], Residents] = lambda: NO_RESIDENTS
         """Of all clusters. What it returns must not change."""
         self._placed: dict[str, tuple[PlacedBinding, ...]] = {}
-        self._nominations: tuple[Nomination, ...] = ()
+        self._nominations: dict[str, tuple[Nomination, ...]] = {}
         self._lock = threading.Lock()
         clusters.subscribe(self._update)
 
@@ -211,7 +228,7 @@ class FleetTable:
                 for cluster, bindings in self._placed.items():
                     _set_placed(table, cluster, bindings)
                 if self._nominations:
-                    table.nominate(self._nominations)
+                    table.nominate(chain.from_iterable(self._nominations.values()))
                 self._table = table
             counts = None if self._recent is None else self._recent.count(self._samples, self._clusters)
             if counts is not None:
@@ -248,13 +265,13 @@ class FleetTable:
             if self._table is not None:
                 _set_placed(self._table, cluster, bindings)
 
-    def nominate(self, nominations: tuple[Nomination, ...]) -> None:
-        """All clusters where room is kept."""
+    def nominate(self, nominations: tuple[Nomination, ...], *, keeper: str = "") -> None:
+        """All clusters where this keeper keeps room."""
         with self._lock:
-            if nominations != self._nominations:
-                self._nominations = nominations
+            if nominations != self._nominations.get(keeper, ()):
+                self._nominations[keeper] = nominations
                 if self._table is not None:
-                    self._table.nominate(nominations)
+                    self._table.nominate(chain.from_iterable(self._nominations.values()))
 
     def _feed(self, table: Table, name: str) -> None:
         sample = self._samples[name]
@@ -332,12 +349,18 @@ def _kinds(scope: PlacementScope, access: InformerConfig) -> PlacementKinds:
         Informer(access, scope.options, build_codec(PlacementOptions), optional=True),
         Informer(access, scope.approval, build_codec(PlacementApproval), optional=True),
         Informer(access, scope.quota, build_codec(PlacementQuota), optional=True),
+        Informer(access, scope.group, build_codec(PlacementGroup), optional=True),
     )
     kinds.policy_snapshots.store.add_index(_BY_OWNER, _owners)
     kinds.bindings.store.add_index(_BY_OWNER, _owners)
     kinds.bindings.store.add_index(_BY_CLUSTER, _target_clusters)
     kinds.approvals.store.add_index(_BY_OWNER, _approved_placements)
     return kinds
+
+
+async def _run_after(begin: asyncio.Event, watched: Informer[Any]) -> None:
+    await begin.wait()
+    await watched.reflector.run()
 
 
 def _approved_placements(approval: Observed[PlacementApproval]) -> tuple[PlacementKey, ...]:

@@ -30,6 +30,7 @@ class PlacementScope:
     options: Resource
     approval: Resource
     quota: Resource
+    group: Resource
 
     @property
     def namespaced(self) -> bool:
@@ -45,7 +46,7 @@ def _build_scope(*kinds: str, namespaced: bool) -> PlacementScope:
     # Not from the catalog: that brings pydantic, which a controller needs for nothing else.
     resources = [_build_resource(PLACEMENT_GROUP, kind, namespaced=namespaced) for kind in kinds]
     prefix = "" if namespaced else "Cluster"
-    companions = ("PlacementOptions", "PlacementApproval", "PlacementQuota")
+    companions = ("PlacementOptions", "PlacementApproval", "PlacementQuota", "PlacementGroup")
     resources += [_build_companion(f"{prefix}{kind}", namespaced=namespaced) for kind in companions]
     return PlacementScope(*resources)
 

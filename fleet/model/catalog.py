@@ -14,6 +14,7 @@ from fleet.model.kinds.envelope import ClusterResourceEnvelope, ResourceEnvelope
 from fleet.model.kinds.markers import V1, V1ALPHA1, V1BETA1
 from fleet.model.kinds.meta import Document
 from fleet.model.kinds.placement import ClusterResourcePlacement, ClusterResourcePlacementStatus, ResourcePlacement
+from fleet.model.kinds.placement_group import ClusterPlacementGroup, PlacementGroup
 from fleet.model.kinds.quota import ClusterPlacementQuota, PlacementQuota
 from fleet.model.kinds.rollout.eviction import (
     ClusterResourcePlacementDisruptionBudget,
@@ -206,6 +207,13 @@ _QUOTA_COLUMNS: Final = (
     PrinterColumn("Borrowed-CPU", ".status.borrowed.cpu"),
     AGE,
 )
+_GROUP_COLUMNS: Final = (
+    PrinterColumn("Members", ".status.members", type="integer"),
+    PrinterColumn("Placed", ".status.placed", type="integer"),
+    PrinterColumn("Min", ".spec.minCount", type="integer"),
+    _condition_column("Scheduled", "InitiallyScheduled"),
+    AGE,
+)
 _SECONDARY_COLUMNS: Final = (
     PrinterColumn("State", ".spec.managementState"),
     _condition_column("Available", "Available"),
@@ -368,6 +376,24 @@ CATALOG: Final[tuple[KindDefinition, ...]] = (
         storage=V1ALPHA1,
         short_name="cpq",
         columns=_QUOTA_COLUMNS,
+    ),
+    _namespaced(
+        PlacementGroup,
+        "placementgroups",
+        (V1ALPHA1,),
+        group=SCHEDULING_GROUP,
+        storage=V1ALPHA1,
+        short_name="pg",
+        columns=_GROUP_COLUMNS,
+    ),
+    _cluster_scoped(
+        ClusterPlacementGroup,
+        "clusterplacementgroups",
+        (V1ALPHA1,),
+        group=SCHEDULING_GROUP,
+        storage=V1ALPHA1,
+        short_name="cpg",
+        columns=_GROUP_COLUMNS,
     ),
     _namespaced(
         SecondaryScheduler,

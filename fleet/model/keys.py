@@ -56,8 +56,10 @@ PREEMPTION_POLICY: Final = "scheduling.fleet.dev/preemption-policy"
 NEVER: Final = "Never"
 MIN_TARGETS: Final = "scheduling.fleet.dev/min-targets"
 """On a placement: fewer clusters than that are of no use to it."""
+GROUP: Final = "scheduling.fleet.dev/group"
+"""On a placement: the placement group that it belongs to."""
 PLACEMENT_ANNOTATIONS: Final = (
-    SCHEDULER_NAME, OPTIONS, PRIORITY_CLASS, GATES, REQUESTS, LOCALITY, AFFINITY, MIN_TARGETS,
+    SCHEDULER_NAME, OPTIONS, PRIORITY_CLASS, GATES, REQUESTS, LOCALITY, AFFINITY, MIN_TARGETS, GROUP,
 )  # fmt: skip
 """What the scheduler reads on a placement."""
 MADE_BY: Final = "scheduling.fleet.dev/made-by"

@@ -381,6 +381,7 @@ class PlacementOptionsSpec(View, frozen=True):
     affinity: PlacementTerms | None = None
     locality: tuple[DataSet, ...] | None = None
     min_targets: int | None = None
+    group: str = ""
 
 
 class WaitingTarget(View, frozen=True, gc=False, omit_defaults=True):
@@ -466,6 +467,38 @@ class PlacementQuota(View, frozen=True):
     metadata: Metadata = Metadata()
     spec: PlacementQuotaSpec = PlacementQuotaSpec()
     status: PlacementQuotaStatus = PlacementQuotaStatus()
+
+
+class PlacementGroupSpec(View, frozen=True):
+    min_count: int | None = None
+    schedule_timeout_seconds: int = 0
+    same_clusters: bool = False
+    topology_key: str = ""
+    on_partial_bind: str = "keep"
+
+
+class GroupTarget(View, frozen=True, gc=False):
+    placement: str = ""
+    placement_uid: str = msgspec.field(default="", name="placementUID")
+    clusters: tuple[str, ...] = ()
+
+
+class PlacementGroupStatus(View, frozen=True):
+    observed_generation: int = 0
+    members: int = 0
+    placed: int = 0
+    domain: str = ""
+    waiting_since: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    targets: tuple[GroupTarget, ...] = ()
+
+
+class PlacementGroup(View, frozen=True):
+    """ClusterPlacementGroup and PlacementGroup: the latter has a namespace."""
+
+    metadata: Metadata = Metadata()
+    spec: PlacementGroupSpec = PlacementGroupSpec()
+    status: PlacementGroupStatus = PlacementGroupStatus()
 
 
 class PlacementApprovalSpec(View, frozen=True):

@@ -58,6 +58,8 @@ SCHEDULER_RULES: Final[tuple[Rule, ...]] = (
     ("scheduling.fleet.dev", "placementapprovals clusterplacementapprovals", "list watch delete"),
     ("scheduling.fleet.dev", "placementquotas clusterplacementquotas", _READ),
     ("scheduling.fleet.dev", "placementquotas/status clusterplacementquotas/status", "update"),
+    ("scheduling.fleet.dev", "placementgroups clusterplacementgroups", _READ),
+    ("scheduling.fleet.dev", "placementgroups/status clusterplacementgroups/status", "update"),
     ("placement.kubernetes-fleet.io", "clusterresourceplacementdisruptionbudgets", "list watch"),
     ("scheduling.k8s.io", "priorityclasses", "list watch"),
     ("", "events", "create patch"),

@@ -8,7 +8,7 @@ classified here (`AttemptResult`); the queue decides when to try again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -43,6 +43,9 @@ from fleet.scheduler.cleanup import Cleanup
 from fleet.scheduler.companions import Companions
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, Precondition, raise_failure
 from fleet.scheduler.dispatch.status_calls import StatusWriter
+from fleet.scheduler.groups.group_attempt import GroupAttempt, GroupMember, GroupRejected
+from fleet.scheduler.groups.groups import Groups
+from fleet.scheduler.groups.overlay import Overlay
 from fleet.scheduler.preemption.preemptions import Preemptions
 from fleet.scheduler.profiles import Frameworks
 from fleet.scheduler.requests import PARTS_ON_LOOP, RequestCache
@@ -66,6 +69,8 @@ class AttemptScope:
     snapshot: Observed[PolicySnapshot]
     request: PlacementRequest
     is_large: bool
+    group: GroupAttempt | None = None
+    """Decides the placement together with others."""
     state: CycleState = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +111,7 @@ class AttemptRunner:
         note_decision: Callable[[PlacementKey, CompiledProfile, frozenset[str]], None] = lambda *_: None,
         recent: RecentPlacements | None = None,
         preemptions: Preemptions | None = None,
+        groups: Groups | None = None,
     ) -> None:
         """With `reads_live`, every attempt lists the bindings, not only if the cache may lack one of our own writes.
         `on_decided` is called right after every decision, with any outcome, and `note_decision` with the plugins that
@@ -131,7 +137,7 @@ class AttemptRunner:
         self._requests = requests or RequestCache(self._companions.scheduler_name_of, self._companions.annotations_of)
         self._extenders = extenders or ExtenderClient()
         self._recent = recent
-        self._preemptions = preemptions
+        self._preemptions, self._groups = preemptions, groups
         self._rejectors: dict[PlacementKey, frozenset[str] | None] = {}
         """Of the attempts that have read the fleet; None until they are decided."""
         self._cursors: dict[str, int] = {}
@@ -140,12 +146,18 @@ class AttemptRunner:
         self._quotas_of = quotas_of
 
     async def run(
-        self, key: PlacementKey, handover: Handover, *, number: int, triggers: tuple[str, ...] = ()
+        self,
+        key: PlacementKey,
+        handover: Handover,
+        *,
+        number: int,
+        triggers: tuple[str, ...] = (),
+        group: GroupAttempt | None = None,
     ) -> AttemptRecord:
-        """Raises only if no further write is allowed."""
+        """Raises only if no further write is allowed. `group` has attempts for other members of the same group."""
         record = AttemptRecord(key=key, number=number, triggers=triggers, started=epoch_nanoseconds(self._clock))
         try:
-            record.result = await self._schedule(record, handover)
+            record.result = await self._schedule(record, handover, group)
         except STOPPING:
             raise
         except CycleFailed as error:
@@ -158,6 +170,8 @@ class AttemptRunner:
             record.result, record.error = AttemptResult.INTERNAL, error
             self._report_failure(key, error)
         finally:
+            if group is not None:
+                group.leave(key)
             self._rejectors.pop(key, None)
             if self._recent is not None:
                 self._recent.settle(key)
@@ -165,6 +179,8 @@ class AttemptRunner:
         self._note_uncertainty(record)
         if self._preemptions is not None:
             self._preemptions.note_result(record)
+        if self._groups is not None:
+            self._groups.note_result(record)
         return record
 
     def find_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
@@ -180,7 +196,7 @@ class AttemptRunner:
         latest = self._caches.latest_snapshots(key)
         return len(latest) == 1 and _is_large(latest[0])
 
-    async def _schedule(self, record: AttemptRecord, handover: Handover) -> AttemptResult:
+    async def _schedule(self, record: AttemptRecord, handover: Handover, group: GroupAttempt | None) -> AttemptResult:
         key = record.key
         kinds = self._caches.kinds_of(key)
         # A cache that lacks a placement does not prove that it does not exist.
@@ -217,6 +233,7 @@ class AttemptRunner:
             snapshot=latest[0],
             request=await self._thread.run(compile_latest) if is_large else compile_latest(),
             is_large=is_large,
+            group=group,
         )
         try:
             return await self._decide_and_act(scope)
@@ -243,11 +260,13 @@ class AttemptRunner:
 
     async def _decide_and_act(self, scope: AttemptScope) -> AttemptResult:
         record = scope.record
-        if self._reads_live:
+        if self._reads_live and scope.group is None:
             await self._add_finalizer(scope)
         with self._time_phase(record, "read"):
             bindings = () if scope.request.problems else await self._read_bindings(scope.kinds, record.key)
-        if scope.framework.profile.has_effects and not scope.request.problems:
+        if scope.group is not None and not scope.request.problems:
+            decision = await self._bind_with_group(scope, bindings, scope.group)
+        elif scope.framework.profile.has_effects and not scope.request.problems:
             decision = await self._run_binding_cycle(scope, bindings)
         else:
             _, decision = await self._decide(scope, bindings)
@@ -277,15 +296,7 @@ class AttemptRunner:
     async def _run_binding_cycle(self, scope: AttemptScope, bindings: tuple[Binding, ...]) -> Decision:
         """Returns the decision that was carried out: another than the first where a cluster could not be reserved."""
         record, handover = scope.record, scope.handover
-        is_partial = scope.framework.profile.partial_permit
-        with self._cycles.parked.open(record.key, scope.request, is_partial=is_partial) as item:
-            cycle = BindingCycle(
-                self._cycles,
-                framework=scope.framework,
-                kinds=scope.kinds,
-                precondition=scope.precondition,
-                item=item,
-            )
+        with self._open_cycle(scope) as cycle:
             async with self._reserving if scope.framework.profile.hooks["reserve"] else nullcontext():
                 inputs, decision = await self._decide(scope, bindings)
                 permitted: PermitResult | None = None
@@ -311,6 +322,57 @@ class AttemptRunner:
                 record.effects, record.writes = cycle.results, cycle.writes
             return permitted.decision
 
+    async def _bind_with_group(
+        self, scope: AttemptScope, bindings: tuple[Binding, ...], group: GroupAttempt
+    ) -> Decision:
+        """The same, where others of the group are decided before and after it, and all are bound or none."""
+        record, handover = scope.record, scope.handover
+        with self._open_cycle(scope) as cycle:
+
+            async def decide(overlay: Overlay, nominated: Iterable[str]) -> tuple[DecisionInput, Decision]:
+                scope.renew_state()
+                return await self._decide(scope, bindings, lambda inputs: overlay.apply(inputs, nominated))
+
+            async def reserve(inputs: DecisionInput, decision: Decision) -> PermitResult:
+                return await cycle.reserve_and_permit(inputs, decision, scope.state)
+
+            member = GroupMember(record.key, scope.request.priority, decide, reserve, cycle.unreserve)
+            try:
+                permitted = await group.decide(member, self._reserving)
+                if permitted is None:
+                    decision = record.decision
+                    assert decision is not None, "the group has decided the member"
+                    await self._write(scope, decision)
+                    await cycle.end_wait()
+                    return decision
+                await handover.leave_worker()
+                await cycle.raise_refusal()
+                async with cycle.undoing():
+                    await self._add_finalizer(scope)
+                    permitted = await cycle.wait(handover, partial(self._report_parked, scope, cycle))
+                    record.inputs, record.decision = permitted.inputs, permitted.decision
+                    handover.pause()
+                    await group.commit(record.key, [target.cluster for target in permitted.targets])
+                    await handover.resume()
+                    await cycle.prepare()
+                    with self._time_phase(record, "write"):
+                        await cycle.bind()
+            finally:
+                record.effects, record.writes = cycle.results, cycle.writes
+            return permitted.decision
+
+    @contextmanager
+    def _open_cycle(self, scope: AttemptScope) -> Iterator[BindingCycle]:
+        is_partial = scope.framework.profile.partial_permit
+        with self._cycles.parked.open(scope.record.key, scope.request, is_partial=is_partial) as item:
+            yield BindingCycle(
+                self._cycles,
+                framework=scope.framework,
+                kinds=scope.kinds,
+                precondition=scope.precondition,
+                item=item,
+            )
+
     async def _add_finalizer(self, scope: AttemptScope) -> None:
         if scope.request.problems or SCHEDULER_CLEANUP in scope.placement.view.metadata.finalizers:
             return
@@ -329,7 +391,12 @@ class AttemptRunner:
             await scope.handover.leave_worker()
         return await self._statuses.write_status(scope.kinds, scope.snapshot, published)
 
-    async def _decide(self, scope: AttemptScope, bindings: tuple[Binding, ...]) -> tuple[DecisionInput, Decision]:
+    async def _decide(
+        self,
+        scope: AttemptScope,
+        bindings: tuple[Binding, ...],
+        adjust: Callable[[DecisionInput], DecisionInput] = lambda inputs: inputs,
+    ) -> tuple[DecisionInput, Decision]:
         """The columns that only a large policy reads are not kept: every heartbeat would have to look at them."""
         record, framework = scope.record, scope.framework
         self._rejectors[record.key] = None
@@ -344,6 +411,7 @@ class AttemptRunner:
             cursor=self._cursors.get(framework.scheduler_name, 0),
             nominated=nominated,
         )
+        inputs = adjust(inputs)
         inputs = replace(inputs, frame=inputs.frame.apart()) if scope.is_large else inputs
         while True:
             with self._time_phase(record, "decide"):
@@ -413,6 +481,8 @@ class AttemptRunner:
         """A refusal of Reserve or Permit makes the placement wait; anything else backs off."""
         record.failed = failure = error.failure
         record.error = error
+        if isinstance(error, GroupRejected):
+            record.rejectors, record.effects = error.rejectors, (*record.effects, error.result)
         if failure.reason == "BindFailed":
             record.result = AttemptResult.BIND_FAILED
         else:

@@ -71,6 +71,8 @@ class AttemptRecord:
     """The answers of Reserve, Permit, PreBind and Bind plugins, in the order in which they came."""
     failed: Failure | None = None
     """The answer that ended the attempt."""
+    rejectors: Set[str] = frozenset()
+    """Of a member of a group that is refused: who refuses it there."""
     writes: Sequence[WriteResult] = ()
     status_written: bool = False
     seconds: dict[str, float] = field(default_factory=dict)

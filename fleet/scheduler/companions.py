@@ -17,7 +17,7 @@ from fleet.framework.policy.resource_requests import find_request_problems, join
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import is_scheduler_name
 from fleet.informers.cache import Caches
-from fleet.model.keys import AFFINITY, LOCALITY, MIN_TARGETS, REQUESTS, SCHEDULER_NAME, WORKLOAD_REQUESTS
+from fleet.model.keys import AFFINITY, GROUP, LOCALITY, MIN_TARGETS, REQUESTS, SCHEDULER_NAME, WORKLOAD_REQUESTS
 from fleet.model.labels import is_label
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import ApprovalRule, Gate, Metadata, Observed, PlacementOptions, PlacementOptionsSpec
@@ -40,6 +40,8 @@ class Companion:
     preemption_policy: str | None = None
     gates: tuple[Gate, ...] = ()
     approvals: tuple[ApprovalRule, ...] = ()
+    group: str = ""
+    """Empty if they name none."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """What annotations of the placement may say, too, as they would."""
     problem: str = ""
@@ -74,6 +76,10 @@ class Companions:
         own = self.find(PlacementKey.of(placement)).scheduler_name
         return own or placement.annotation(SCHEDULER_NAME) or ""
 
+    def group_of(self, placement: Metadata) -> str:
+        """The group that it belongs to; empty if there is none."""
+        return self.find(PlacementKey.of(placement)).group or placement.annotation(GROUP) or ""
+
     def requests_of(self, placement: Metadata) -> str | None:
         """What one cluster's copy needs, by the companion, else by the annotation, else by the selected workloads; None
         if none of them says so."""
@@ -99,6 +105,7 @@ def read_companion(spec: PlacementOptionsSpec) -> Companion:
         preemption_policy=spec.preemption_policy,
         gates=spec.gates,
         approvals=spec.approvals,
+        group=spec.group,
         annotations=dict(_write_annotations(spec)),
         problem=next(_find_problems(spec), ""),
     )

@@ -26,6 +26,7 @@ from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult, Recorder
 from fleet.scheduler.binding.handover import Handover
 from fleet.scheduler.dispatch.binding_calls import WriteResult
+from fleet.scheduler.groups.group_attempt import GroupAttempt
 from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.hints import EventKind, QueueEvent
 from fleet.scheduler.queue.item import QueueItem
@@ -57,6 +58,9 @@ class Loop:
     """Seconds before a policy that cannot be evaluated is tried again, unless it is edited."""
     slots: asyncio.Semaphore
     """Bounds the attempts that write after they have left their worker."""
+    list_siblings: Callable[[PlacementKey], Iterable[PlacementKey]]
+    """The other placements of its group, which are tried with it."""
+    begin_group: Callable[[PlacementKey, Iterable[PlacementKey]], GroupAttempt | None]
 
     async def run(self, workers: int, *, epoch: int = 0) -> None:
         """Until the queue is closed and every attempt has finished. `epoch` is recorded with each."""
@@ -90,24 +94,28 @@ class Loop:
     async def _start_attempt(
         self, group: asyncio.TaskGroup, next_number: Callable[[], int], epoch: int, item: QueueItem
     ) -> None:
-        """Returns when the attempt needs its worker no longer."""
-        handover = Handover(self.slots, epoch=epoch, on_park=self._report_parked)
+        """Returns when the attempt, and those of its group, need their worker no longer."""
+        items = [item, *self.queue.take(self.list_siblings(item.key))]
+        gang = self.begin_group(item.key, [each.key for each in items])
+        handovers = [Handover(self.slots, epoch=epoch, on_park=self._report_parked) for _ in items]
         with self.metrics.track_worker():
-            group.create_task(self._run_attempt(item, next_number(), handover), name=f"attempt {item.key}")
-            await handover.wait_until_left()
+            for each, handover in zip(items, handovers, strict=True):
+                group.create_task(self._run_attempt(each, next_number(), handover, gang), name=f"attempt {each.key}")
+            for handover in handovers:
+                await handover.wait_until_left()
 
-    async def _run_attempt(self, item: QueueItem, number: int, handover: Handover) -> None:
+    async def _run_attempt(self, item: QueueItem, number: int, handover: Handover, gang: GroupAttempt | None) -> None:
         with suppress(QueueClosed):
             try:
-                await self._schedule_one(item, number, handover)
+                await self._schedule_one(item, number, handover, gang)
             finally:
                 handover.end()
 
-    async def _schedule_one(self, item: QueueItem, number: int, handover: Handover) -> None:
+    async def _schedule_one(self, item: QueueItem, number: int, handover: Handover, gang: GroupAttempt | None) -> None:
         started = self.clock.monotonic()
         self.metrics.observe_dequeue(item)
         with self.track_attempt(item.key) as appeared:
-            record = await self.attempts.run(item.key, handover, number=number, triggers=item.triggers)
+            record = await self.attempts.run(item.key, handover, number=number, triggers=item.triggers, group=gang)
         record.epoch = handover.epoch
         if appeared and record.result in _COMPLETED and not appeared <= record.bindings:
             self.queue.add(
@@ -138,6 +146,8 @@ class Loop:
         is_short = record.result is AttemptResult.SHORT
         if decision is not None and (is_short or (refusing and _is_on_all(record.result, decision))):
             self.queue.mark_unschedulable(key, rejectors={*decision.rejectors, *refusing}, pending=decision.pending)
+        elif record.rejectors:
+            self.queue.mark_unschedulable(key, rejectors=record.rejectors, keeps_rank=True)
         elif record.result is AttemptResult.REJECTED and record.failed is not None:
             self._report_rejection(key, record.failed)
         elif record.result is AttemptResult.BAD_INPUT:

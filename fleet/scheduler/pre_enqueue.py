@@ -6,7 +6,7 @@ read when the placement enters the queue, and again after a change of any of thi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -47,6 +47,7 @@ PRIORITY: Final = "PriorityClass"
 """Stands for the plugin that holds a placement without a priority."""
 LARGE: Final = "LargePolicy"
 """Stands for the plugins that wait for the request of a large policy."""
+GANG: Final = "GangPlacement"
 _PLUGIN: Final = PlacementGates()
 _GATES: Final = BoundHook(_PLUGIN.name(), _PLUGIN, _PLUGIN.pre_enqueue, scalar=False, weight=1)
 """In every profile: a gate that is not read would hold nothing."""
@@ -62,6 +63,8 @@ class PreEnqueueRunner:
     classes: PriorityClasses
     requests: RequestCache
     compiler: BackgroundCompiler
+    find_group_gate: Callable[[PlacementKey], str]
+    """Why the group of the placement is not decided now; empty otherwise."""
     clock: Clock
 
     def describe(self, key: PlacementKey) -> PlacementTraits:
@@ -92,6 +95,9 @@ class PreEnqueueRunner:
         profile = self._choose(metadata).profile
         if companion.approvals and find_approval_plugin(profile) is None:
             return PreEnqueueGate(COMPANION, describe_missing_plugin(profile.scheduler_name))
+        if self.companions.group_of(metadata) and not profile.decides_groups:
+            group, name = self.companions.group_of(metadata), profile.scheduler_name
+            return PreEnqueueGate(GANG, f"its group {group} needs plugin {GANG}, which profile {name} does not have")
         if companion is NO_COMPANION and metadata.annotation(OPTIONS) == OPTIONS_REQUIRED:
             kind = self.caches.kinds_of(item.key).scope.options.kind
             return PreEnqueueGate(COMPANION, f"OptionsMissing: there is no {kind} {item.key} yet")
@@ -127,6 +133,7 @@ class PreEnqueueRunner:
             plugins = (_GATES, *plugins)
         if not plugins:
             return None
+        held = self.find_group_gate(item.key) if framework.profile.decides_groups else ""
         latest = self.caches.latest_snapshots(item.key)
         if len(latest) != 1:
             return None
@@ -134,6 +141,8 @@ class PreEnqueueRunner:
         if gates and is_large:
             # It holds whatever the policy says, and to read that here would hold everything else, too.
             return PreEnqueueGate(_GATES.name, message_of(hold(gates)))
+        if held and is_large:
+            return PreEnqueueGate(GANG, held)
         read_request = self.requests.find if is_large else self.requests.get
         request = read_request(latest[0], placement=metadata)
         if request is None:
@@ -141,7 +150,8 @@ class PreEnqueueRunner:
             return PreEnqueueGate(LARGE, "its policy is large and is still being read")
         if request.problems:
             return None  # the attempt reports them
-        return _run(framework, plugins, replace(request, gates=gates, priority=item.priority), clock=self.clock)
+        asked = replace(request, gates=gates, priority=item.priority, held_by_group=held)
+        return _run(framework, plugins, asked, clock=self.clock)
 
 
 def merge_gates(metadata: Metadata, companion: Companion) -> tuple[Gate, ...]:

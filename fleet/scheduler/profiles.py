@@ -167,6 +167,10 @@ class Frameworks:
         return list_loads(framework.profile for framework in self)
 
     @property
+    def decide_groups(self) -> bool:
+        return any(framework.profile.decides_groups for framework in self)
+
+    @property
     def reads_quotas(self) -> bool:
         return any(framework.profile.reads_quotas for framework in self)
 

@@ -63,6 +63,9 @@ from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandler
 from fleet.scheduler.events.feed_hints import FeedHints
 from fleet.scheduler.events.plugin_hints import PluginHints
 from fleet.scheduler.events.resident_hints import ResidentHints, may_end_rejection
+from fleet.scheduler.groups.group_attempt import GroupAttempt
+from fleet.scheduler.groups.group_status import GroupStatus
+from fleet.scheduler.groups.groups import Groups, list_states
 from fleet.scheduler.load_requests import find_cpu_request
 from fleet.scheduler.loop import Loop
 from fleet.scheduler.pre_enqueue import PreEnqueueRunner
@@ -134,6 +137,7 @@ class Scheduler:
         self._short_of_quota: set[PlacementKey] = set()
         """Placements whose last decision lacked quota, also those that take every cluster and do not wait."""
         self._quotas = QuotaLedger(caches, self.companions.requests_of, on_change=self._report_quota_change)
+        self._groups = Groups(caches, self.table, self.companions, requests_of=self.companions.requests_of, clock=clock)
         plugin_timer = PluginTimer(metrics)
         self._hook_calls = HookCalls(threads=settings.evaluation.parallelism, observe=metrics.observe_hook)
         self.frameworks = build_configured_frameworks(
@@ -169,6 +173,7 @@ class Scheduler:
             classes=self._priority_classes,
             requests=requests,
             compiler=self._compiler,
+            find_group_gate=self._groups.find_gate,
             clock=clock,
         )
         self._placed = PlacedBindings(
@@ -227,6 +232,9 @@ class Scheduler:
             clock=clock,
         )
         self._quota_status = QuotaStatus(caches, self._quotas, retry_policy=retry_policy, clock=clock)
+        self._group_status = GroupStatus(
+            caches, self._groups, bindings=bindings, queue=self.queue, retry_policy=retry_policy, clock=clock
+        )
         self._preemptions = Preemptions(
             caches,
             self.table,
@@ -266,6 +274,7 @@ class Scheduler:
             release=self._releases.add,
             on_event=metrics.observe_event,
             keeps_room_on=self._preemptions.keeps_room_on,
+            on_change=self._groups.wake_waiting,
             clock=clock,
             batched=settings.queue.mode == "batched",
         )
@@ -301,7 +310,10 @@ class Scheduler:
                 thread=self._thread,
                 recent=self.recent,
                 preemptions=self._preemptions,
+                groups=self._groups,
             ),
+            list_siblings=self._list_siblings,
+            begin_group=self._begin_group,
             track_attempt=self._track_attempt,
             recorder=recorder,
             metrics=metrics,
@@ -310,7 +322,7 @@ class Scheduler:
             slots=asyncio.Semaphore(settings.worker_count + settings.api.write_concurrency),
         )
         self._attach_metrics(metrics, caches)
-        self._watch_quotas()
+        self._watch_companions()
 
     def _attach_metrics(self, metrics: SchedulerMetrics, caches: Caches) -> None:
         kinds = [informer.resource.kind for kinds in caches.kinds for informer in kinds]
@@ -326,6 +338,7 @@ class Scheduler:
         metrics.watch_caches(caches.sizes)
         metrics.watch_room(self._room.sum_booked)
         metrics.watch_quotas(self._quotas.list_used)
+        metrics.watch_groups(lambda: list_states(self._groups))
 
     def reload(self, settings: Settings) -> None:
         """Exchange the profiles that differ: attempts in flight end with theirs, and what waits is tried again. Raises
@@ -337,7 +350,7 @@ class Scheduler:
         in_flight = set(self._handlers.in_flight())
         self._retired += [(profile, set(in_flight)) for profile in prepared.install()]
         self._residents.keep(is_wanted=self.frameworks.read_residents)
-        self._watch_quotas()
+        self._watch_companions()
         self._sources = self.frameworks.event_sources
         self._eligibility_rules = self.frameworks.list_eligibility_rules()
         self._plugin_hints.register(framework.profile for framework in self.frameworks)
@@ -365,6 +378,7 @@ class Scheduler:
         self._room.begin()
         self._running_on = asyncio.get_running_loop()
         self._quotas.begin()
+        self._groups.restore()
         self._preemptions.restore()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._dispatcher.run(), name="sending writes")
@@ -380,6 +394,7 @@ class Scheduler:
             group.create_task(self._approval_watch.run(), name="watching approvals")
             summing = group.create_task(self._quota_status.run(), name="writing the status of quotas")
             group.create_task(self._preemptions.run(), name="making room")
+            group.create_task(self._group_status.run(), name="writing the status of groups")
             self._handlers.start()
             await stopping.wait()
             sampling.cancel()
@@ -391,6 +406,7 @@ class Scheduler:
             self.companion_status.close()
             self._approval_watch.close()
             self._preemptions.close()
+            self._group_status.close()
             await asyncio.wait((working, releasing))
             watching.cancel()
             counting.cancel()
@@ -419,9 +435,21 @@ class Scheduler:
         self._room.settle(key)
         self._quotas.settle(key)
 
-    def _watch_quotas(self) -> None:
+    def _watch_companions(self) -> None:
+        """Those that few profiles read."""
         if self.frameworks.reads_quotas:
             self._caches.watch_quotas()
+        if self.frameworks.decide_groups:
+            self._caches.watch_groups()
+
+    def _list_siblings(self, key: PlacementKey) -> list[PlacementKey]:
+        return self._groups.list_siblings(key) if self._profile_of_key(key).decides_groups else []
+
+    def _begin_group(self, key: PlacementKey, members: Iterable[PlacementKey]) -> GroupAttempt | None:
+        profile, group = self._profile_of_key(key), self._groups.find_group(key)
+        if group is None or not profile.decides_groups:
+            return None
+        return GroupAttempt(group, members, store=self._groups, read_frame=self.table.frame, judge=profile.judge_group)
 
     def _read_quotas(self, key: PlacementKey) -> Quotas:
         if not self._caches.are_quotas_known:

@@ -19,6 +19,7 @@ CLUSTER: Final = "cluster.kubernetes-fleet.io"
 PLACEMENT: Final = "placement.kubernetes-fleet.io"
 SCHEDULING: Final = "scheduling.fleet.dev"
 QUOTAS: Final = "placementquotas clusterplacementquotas"
+GROUPS: Final = "placementgroups clusterplacementgroups"
 COMPANIONS: Final = "placementoptions clusterplacementoptions placementapprovals clusterplacementapprovals"
 HOLDING_CONTENT: Final = {
     "appliedworks",
@@ -174,6 +175,8 @@ DECIDING: Final = (
     | on(SCHEDULING, "placementapprovals clusterplacementapprovals", "list watch delete")
     | on(SCHEDULING, QUOTAS, "get list watch")
     | on(SCHEDULING, "placementquotas/status clusterplacementquotas/status", "update")
+    | on(SCHEDULING, GROUPS, "get list watch")
+    | on(SCHEDULING, "placementgroups/status clusterplacementgroups/status", "update")
     | on(PLACEMENT, "clusterresourceplacementdisruptionbudgets", "list watch")
     | on("scheduling.k8s.io", "priorityclasses", "list watch")
     | on("", "events", "create patch")
@@ -263,7 +266,7 @@ def test_the_api_may_read_and_ask_who_may(helm: Helm) -> None:
     assert rights_of(helm.combination("default").one("ClusterRole", "fleet-api")) == (
         on(CLUSTER, "memberclusters", "list watch")
         | on(PLACEMENT, kinds, "list watch")
-        | on(SCHEDULING, f"{COMPANIONS} {QUOTAS}", "list watch")
+        | on(SCHEDULING, f"{COMPANIONS} {QUOTAS} {GROUPS}", "list watch")
         | on(SCHEDULING, "placementapprovals clusterplacementapprovals", "get create")
         | on(SCHEDULING, "placementoptions clusterplacementoptions", "patch")
         | on("", "events", "list")

@@ -66,6 +66,7 @@ def _rights(verb: str, *resources: str) -> list[Right]:
 
 _OPTIONS: Final = ("placementoptions", "clusterplacementoptions")
 _QUOTAS: Final = ("placementquotas", "clusterplacementquotas")
+_GROUPS: Final = ("placementgroups", "clusterplacementgroups")
 _APPROVALS: Final = ("placementapprovals", "clusterplacementapprovals")
 NOT_USED: Final = {
     "to look again after somebody else's change came first": _rights(
@@ -94,6 +95,10 @@ NOT_USED: Final = {
     "for profiles with quotas, of which the story has none": [
         *(Right(kind, "scheduling.fleet.dev", verb) for kind in _QUOTAS for verb in ("get", "list", "watch")),
         *(Right(f"{kind}/status", "scheduling.fleet.dev", "update") for kind in _QUOTAS),
+    ],
+    "for profiles with groups, of which the story has none": [
+        *(Right(kind, "scheduling.fleet.dev", verb) for kind in _GROUPS for verb in ("get", "list", "watch")),
+        *(Right(f"{kind}/status", "scheduling.fleet.dev", "update") for kind in _GROUPS),
     ],
     "for profiles that evict": _rights("list", "clusterresourceplacementdisruptionbudgets")
     + _rights("watch", "clusterresourceplacementdisruptionbudgets"),

@@ -21,7 +21,8 @@ API: Final = f"{GROUP}/v1alpha1"
 OPTIONS: Final = ("PlacementOptions", "ClusterPlacementOptions")
 APPROVALS: Final = ("PlacementApproval", "ClusterPlacementApproval")
 QUOTAS: Final = ("PlacementQuota", "ClusterPlacementQuota")
-KINDS: Final = (*OPTIONS, *APPROVALS, *QUOTAS)
+GROUPS: Final = ("PlacementGroup", "ClusterPlacementGroup")
+KINDS: Final = (*OPTIONS, *APPROVALS, *QUOTAS, *GROUPS)
 ANSWER: Final[Object] = {
     "placement": "web",
     "placementUID": "0d4c7e1a-53cf-4a52-9d8e-6b1f0c2a7e11",
@@ -243,6 +244,21 @@ def test_X_01_a_quota_is_accepted_and_a_wrong_one_refused(hub: Hub, unique: str,
         1,
         refused(kind, f"{unique}-2", "spec.max: Too many: 33: must have at most 32 items"),
     )
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_X_01_a_group_is_accepted_and_a_wrong_one_refused(hub: Hub, unique: str, kind: str) -> None:
+    spec: Object = {"minCount": 3, "scheduleTimeoutSeconds": 600, "topologyKey": "region", "onPartialBind": "unwind"}
+    hub.kubectl("create", "-f", "-", input=a_companion(kind, unique, spec)).ok()
+    stored = json.loads(hub.kubectl("get", f"{kind}.{GROUP}", unique, "-o", "json").ok())["spec"]
+    assert is_within(spec, stored)
+    both = a_companion(kind, f"{unique}-2", {"sameClusters": True, "topologyKey": "region"})
+    said = hub.kubectl("create", "-f", "-", input=both)
+    assert said.code == 1
+    assert "PG-01: sameClusters and topologyKey exclude each other" in said.err
 
 
 # --- the kinds --------------------------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ from fleet.framework.policy.placement_terms import RESIDENTS
 from fleet.framework.profiles.adapter import adapt, is_scalar
 from fleet.framework.profiles.extender import Extender, ExtenderRef
 from fleet.framework.profiles.registry import Registry
-from fleet.framework.status import MAX_CLUSTER_SCORE, MAX_TOTAL_SCORE, REJECTIONS
-from fleet.framework.types import Component, DownscaleOrder, PluginTraits, Ranking, TieBreak
+from fleet.framework.status import MAX_CLUSTER_SCORE, MAX_TOTAL_SCORE, REJECTIONS, Code, Status, code_of
+from fleet.framework.types import Component, DownscaleOrder, GroupState, PluginTraits, Ranking, TieBreak
 from fleet.framework.verdicts import FRAMEWORK, Judge, judge_of
 
 # Hook name in configuration → method that implements it.
@@ -188,9 +188,20 @@ class CompiledProfile:
         judging = (entry for hook in _JUDGING_HOOKS for entry in self.hooks[hook])
         return (
             not self.has_effects
+            and not self.decides_groups
             and all(is_in_tree(plugin) for _, plugin in self._list_plugins())
             and all(_OF_CLUSTERS.issuperset(_trait(entry.plugin, "READS")) for entry in judging)
         )
+
+    @property
+    def decides_groups(self) -> bool:
+        """Whether placements may belong to groups."""
+        return bool(self.find_plugins("placement_feasible"))
+
+    def judge_group(self, state: GroupState) -> Status | None:
+        """By the first plugin that sees no way; else Wait, if any waits."""
+        verdicts = [plugin.placement_feasible(state) for _, plugin in self.find_plugins("placement_feasible")]
+        return max(verdicts, key=lambda status: code_of(status) is Code.UNSCHEDULABLE, default=None)
 
     @property
     def asks_extenders(self) -> bool:

@@ -166,6 +166,7 @@ class PlacementOptionsSpec(Model):
             description="Without that many clusters no further one is taken; not more than numberOfClusters.",
         ),
     ] = None
+    group: Annotated[str, Field(max_length=253, description="The placement group that it belongs to.")] = ""
 
 
 class WaitingTarget(Model):

@@ -133,6 +133,12 @@ class BindingCycle:
         self._unbound = self._permitted.targets
         return self._permitted
 
+    async def unreserve(self) -> None:
+        """What is reserved, and nothing of it bound."""
+        effects, _ = self._require()
+        await effects.run_unreserve(self._unbound)
+        self._unbound = ()
+
     async def raise_refusal(self) -> None:
         """Of Reserve or Permit. After Pending the chosen clusters are remembered, for the next attempt."""
         effects, permitted = self._require()

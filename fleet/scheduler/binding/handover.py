@@ -38,6 +38,10 @@ class Handover:
         record.epoch = self.epoch
         self._on_park(record)
 
+    def pause(self) -> None:
+        """Before a meeting with other attempts."""
+        self._release_slot()
+
     async def resume(self) -> None:
         """After a wait."""
         await self._take_slot()

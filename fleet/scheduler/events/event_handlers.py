@@ -145,11 +145,13 @@ class EventHandlers:
         reads_labels: Callable[[Metadata], bool] = lambda _: False,
         on_event: ObserveEvent = lambda *_: None,
         keeps_room_on: Callable[[str], bool] = lambda _: False,
+        on_change: Callable[[str], None] = lambda _: None,
         batched: bool = False,
     ) -> None:
         """Without hints, every change of what a placement reads requeues it, and where room on a cluster is kept for a
         placement. `offer` is called with the keys that a change affects, and returns those to requeue; `reads_labels`
-        says of a placement whether its decision looks at its labels. With `batched`, changes of clusters are requeued
+        says of a placement whether its decision looks at its labels; `on_change` is called with what has changed in the
+        fleet, for what is decided together. With `batched`, changes of clusters are requeued
         in batches."""
         self._caches = caches
         self._queue = queue
@@ -160,7 +162,7 @@ class EventHandlers:
         self._on_event = on_event
         self._event_started = 0.0
         self._batched = batched
-        self._keeps_room_on = keeps_room_on
+        self._keeps_room_on, self._on_change = keeps_room_on, on_change
         self._interests = InterestIndex(sources_of)
         self._hints = hints
         self._feed_hints = feed_hints
@@ -258,6 +260,7 @@ class EventHandlers:
             if self._offer is not None and keys and not self._batched:
                 keys = self._offer(keys, diff, old, new)
             self._requeue_affected(keys, trigger=str(diff))
+            self._on_change(str(diff))
 
     def on_freed(self, cluster: str, before: Booked, booked: Booked, may_help: Callable[[PlacementKey], bool]) -> None:
         """A placement gave room back, which may help some of the others."""
@@ -268,6 +271,7 @@ class EventHandlers:
         diff = ClusterDiff(cluster=cluster, freed=True)
         keys = [key for key in self._select(diff, present, present, before, booked) if may_help(key)]
         self._requeue_affected(keys, trigger=str(diff))
+        self._on_change(str(diff))
 
     def _select(
         self, diff: ClusterDiff, old: MemberCluster | None, new: MemberCluster | None, before: Booked, booked: Booked
@@ -322,6 +326,7 @@ class EventHandlers:
         keys = [key for key in helped if self._interests.is_waiting(key)]
         if keys:
             self._queue.requeue(keys, trigger=f"{RESIDENT}/{event} {placement}", batched=self._batched)
+        self._on_change(f"{RESIDENT}/{event} {placement}")
         self._on_event(RESIDENT, len(keys), self._clock.monotonic() - self._event_started)
 
     # --- quotas -------------------------------------------------------------------------------------------------------
@@ -334,6 +339,7 @@ class EventHandlers:
         keys = list(helped)
         if keys:
             self._queue.requeue(keys, trigger=f"{QUOTA}/Update", batched=self._batched)
+        self._on_change(f"{QUOTA}/Update")
         self._on_event(QUOTA, len(keys), self._clock.monotonic() - self._event_started)
 
     def list_waiting(self) -> list[PlacementKey]:

@@ -90,6 +90,10 @@ class AsyncQueue:
         """The next item, once there is one. Call one of the `mark_` methods that end its attempt in every case."""
         return await self._driver.get()
 
+    def take(self, keys: Iterable[PlacementKey]) -> list[QueueItem]:
+        """Further items of the same attempt; each ends with a `mark_` method, too."""
+        return self._queue.take(keys, self._driver.now())
+
     def mark_permitted(self, key: PlacementKey) -> None:
         self._queue.mark_permitted(key)
 
@@ -98,9 +102,15 @@ class AsyncQueue:
         self._driver.notify()
 
     def mark_unschedulable(
-        self, key: PlacementKey, *, rejectors: Iterable[str] = (), pending: Iterable[str] = ()
+        self,
+        key: PlacementKey,
+        *,
+        rejectors: Iterable[str] = (),
+        pending: Iterable[str] = (),
+        keeps_rank: bool = False,
     ) -> None:
-        self._queue.mark_unschedulable(key, self._driver.now(), rejectors=rejectors, pending=pending)
+        now = self._driver.now()
+        self._queue.mark_unschedulable(key, now, rejectors=rejectors, pending=pending, keeps_rank=keeps_rank)
         self._driver.notify()
 
     def mark_failed(self, key: PlacementKey, *, at_least_seconds: float = 0) -> float:

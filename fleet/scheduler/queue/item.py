@@ -79,7 +79,7 @@ class QueueItem:
     policy: QueuePolicy
     added_at: int
     timestamp: int
-    """When it was added, or came back from its last attempt. Part of the rank, and the start of the backoff."""
+    """When it was added, or came back from its last attempt. Part of the rank."""
     state: ItemState
     triggers: tuple[str, ...] = ()
     """Why it runs: what has requeued it since it was last popped, in order, each once, up to a limit."""
@@ -92,6 +92,8 @@ class QueueItem:
     active_since: int = 0
     """Since when it could have been popped, early pops aside."""
     popped_at: int = 0
+    returned_at: int = 0
+    """When its last attempt ended: the start of the backoff."""
     pooled_at: int = 0
     rejectors: frozenset[str] = frozenset()
     """Plugins that rejected the last attempt."""

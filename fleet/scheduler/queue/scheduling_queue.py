@@ -196,11 +196,21 @@ class SchedulingQueue:
         item = self._queues.pop(now)
         if item is None:
             return None
+        self._start(item)
+        return item
+
+    def take(self, keys: Iterable[PlacementKey], now: int) -> list[QueueItem]:
+        """Those of these items that may be popped together with another one."""
+        items = [item for key in keys if (item := self._items.get(key)) is not None and self._queues.take(item, now)]
+        for item in items:
+            self._start(item)
+        return items
+
+    def _start(self, item: QueueItem) -> None:
         if self._batches.due is not None:
             for trigger in self._batches.pop(item.key):
                 item.add_trigger(trigger)
         self._in_flight.start(item)
-        return item
 
     def mark_permitted(self, key: PlacementKey) -> None:
         """The clusters are settled: no hint is asked about this attempt any more."""
@@ -213,9 +223,16 @@ class SchedulingQueue:
         self._forget(self._in_flight.finish(key), now)
 
     def mark_unschedulable(
-        self, key: PlacementKey, now: int, *, rejectors: Iterable[str] = (), pending: Iterable[str] = ()
+        self,
+        key: PlacementKey,
+        now: int,
+        *,
+        rejectors: Iterable[str] = (),
+        pending: Iterable[str] = (),
+        keeps_rank: bool = False,
     ) -> None:
-        """Too few clusters qualify: to the unschedulable pool, unless an event during the attempt requeues it."""
+        """Too few clusters qualify: to the unschedulable pool, unless an event during the attempt requeues it. With
+        `keeps_rank` it stays before those that came later."""
         events = self._in_flight.list_missed_events(key)
         placement = self._in_flight.finish(key)
         if placement.deleted:
@@ -225,7 +242,7 @@ class SchedulingQueue:
         item.unschedulable_count += 1
         item.consecutive_errors_count = 0
         item.rejectors, item.pending = frozenset(rejectors), frozenset(pending)
-        self._prepare_requeue(placement, now)
+        self._prepare_requeue(placement, now, keeps_rank=keeps_rank)
         strategy = self._evaluate_missed(placement, events)
         if strategy is QueueingStrategy.SKIP:
             self._queues.add_unschedulable(item, now)
@@ -305,8 +322,10 @@ class SchedulingQueue:
         if placement.triggers:
             self._queues.add_new(key, now, placement.triggers)
 
-    def _prepare_requeue(self, placement: InFlightPlacement, now: int) -> None:
-        placement.item.timestamp = now
+    def _prepare_requeue(self, placement: InFlightPlacement, now: int, *, keeps_rank: bool = False) -> None:
+        placement.item.returned_at = now
+        if not keeps_rank:
+            placement.item.timestamp = now
         placement.item.triggers = placement.triggers
         self._queues.update_traits(placement.item)
 

@@ -105,6 +105,18 @@ class SubQueues:
         item.popped_at = now
         return item
 
+    def take(self, item: QueueItem, now: int) -> bool:
+        """Beside the first item, whatever its rank. Not one that is gated, or whose attempt failed a moment ago."""
+        if item.gate is not None or item.state in (ItemState.IN_FLIGHT, ItemState.ERROR_BACKOFF):
+            return False
+        if item.state is not ItemState.ACTIVE:
+            item.active_since = now
+        self._leave(item)
+        item.state = ItemState.IN_FLIGHT
+        item.attempts += 1
+        item.popped_at = now
+        return True
+
     # --- moves --------------------------------------------------------------------------------------------------------
 
     def activate(self, item: QueueItem, now: int, trigger: str) -> None:
@@ -228,7 +240,7 @@ def backoff_window(item: QueueItem, backoff: ExponentialBackoff) -> int:
 
 
 def compute_backoff_end(item: QueueItem, backoff: ExponentialBackoff) -> int:
-    return item.timestamp + to_nanoseconds(backoff.compute_delay(item.unschedulable_count - 1))
+    return item.returned_at + to_nanoseconds(backoff.compute_delay(item.unschedulable_count - 1))
 
 
 def window_end(window: int) -> int:

@@ -91,6 +91,7 @@ _SCRAPED: Final = (
     ("fleet_cache_size", "Objects held in memory.", ("type",)),
     ("fleet_room_booked", "Room that is taken and in no report of a member yet, in cores or bytes.", ("resource",)),
     ("fleet_quota_used", "What placements use of a quota, in cores, bytes or clusters.", ("quota", "resource")),
+    ("fleet_placement_groups", "Placement groups by state.", ("state",)),
     ("fleet_throughput_per_second", "Placements bound per second while some were pending.", ()),
     ("fleet_throughput_quantile_per_second", "Quantiles of it over windows of a second.", ("quantile",)),
     ("fleet_arrivals_per_second", "Placements that became due per second.", ()),
@@ -457,6 +458,10 @@ class SchedulerMetrics:
             "fleet_quota_used",
             lambda: {key: amount / (1000 if key[1] in MILLI else 1) for key, amount in used().items()},
         )
+
+    def watch_groups(self, count: Callable[[], Mapping[str, int]]) -> None:
+        """By state."""
+        self._gauges.attach("fleet_placement_groups", lambda: _label_by_name(count()))
 
     def _attach_throughput(self) -> None:
         rate, elapsed = self._throughput, self._clock.monotonic

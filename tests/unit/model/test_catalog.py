@@ -56,6 +56,8 @@ WIRE: dict[str, tuple[str, str, str, tuple[str, ...], bool]] = {
     "ClusterPlacementApproval": ("clusterplacementapprovals", "Cluster", "cpa", ("v1alpha1",), False),
     "PlacementQuota": ("placementquotas", "Namespaced", "pq", ("v1alpha1",), True),
     "ClusterPlacementQuota": ("clusterplacementquotas", "Cluster", "cpq", ("v1alpha1",), True),
+    "PlacementGroup": ("placementgroups", "Namespaced", "pg", ("v1alpha1",), True),
+    "ClusterPlacementGroup": ("clusterplacementgroups", "Cluster", "cpg", ("v1alpha1",), True),
     "SecondaryScheduler": ("secondaryschedulers", "Namespaced", "", ("v1",), True),
 }
 
@@ -149,6 +151,8 @@ COLUMNS = {
     "ClusterPlacementApproval": "Placement Cluster Decision By Age",
     "PlacementQuota": "Min-CPU Max-CPU Used-CPU Borrowed-CPU Age",
     "ClusterPlacementQuota": "Min-CPU Max-CPU Used-CPU Borrowed-CPU Age",
+    "PlacementGroup": "Members Placed Min Scheduled Age",
+    "ClusterPlacementGroup": "Members Placed Min Scheduled Age",
     "SecondaryScheduler": "State Available Progressing Degraded Image+ Age",
 }
 

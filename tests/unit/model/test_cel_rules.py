@@ -326,6 +326,13 @@ def test_a_snapshot_is_not_judged_by_the_rules_for_requests() -> None:
     read_document(snapshot)
 
 
+@pytest.mark.parametrize("kind", ["PlacementGroup", "ClusterPlacementGroup"])
+def test_a_group_has_one_domain_or_the_same_clusters(kind: str) -> None:
+    assert ids(messages(an_object(kind, {"sameClusters": True, "topologyKey": "region"}))) == {"PG-01"}
+    for spec in ({"sameClusters": True}, {"topologyKey": "region"}, {"sameClusters": False, "topologyKey": "region"}):
+        assert messages(an_object(kind, spec)) == []
+
+
 def test_every_rule_of_every_version_is_exercised_by_these_tests() -> None:
     declared = {
         found
@@ -343,6 +350,7 @@ def test_every_rule_of_every_version_is_exercised_by_these_tests() -> None:
         "SU-03",
         "OP-01",
         "AP-01",
+        "PG-01",
     }
     assert declared == exercised
 

@@ -25,6 +25,7 @@ from fleet.model.kinds.placement import (
     PlacementStatus,
     ResourcePlacement,
 )
+from fleet.model.kinds.placement_group import ClusterPlacementGroup
 from fleet.model.kinds.quota import ClusterPlacementQuota
 from fleet.model.kinds.rollout.eviction import ClusterResourcePlacementDisruptionBudget
 from fleet.model.kinds.rollout.stagedupdate import ClusterStagedUpdateRun, StagedUpdateRun
@@ -59,6 +60,7 @@ PAIRS: list[tuple[type[views.View], type[Model]]] = [
     (views.PlacementApproval, PlacementApproval),
     (views.PlacementApproval, ClusterPlacementApproval),
     (views.PlacementQuota, ClusterPlacementQuota),
+    (views.PlacementGroup, ClusterPlacementGroup),
     (views.DisruptionBudget, ClusterResourcePlacementDisruptionBudget),
 ]
 

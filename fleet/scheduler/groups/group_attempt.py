@@ -1,0 +1,353 @@
+"""Group attempt: all members of a group are decided in one go, and all of them are bound or none.
+
+Each member has an attempt of its own, which meets the others twice: before its decision, where they are decided one
+after the other on a growing overlay and, if enough of them fit, reserved; and before its first write, when every plugin
+has permitted them. What is to be bound is then written to the status of the group, and only after that to bindings: a
+process that ends in between leaves the rest to the next leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+from fleet.errors import QueueClosed
+from fleet.framework.cycle.cycle import DecisionInput
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.operations import Target
+from fleet.framework.runtime.effects import Failure, HookResult
+from fleet.framework.runtime.reserve_permit import PermitResult, newly_chosen
+from fleet.framework.status import Code, Status, code_of
+from fleet.framework.types import GroupState
+from fleet.model.placement_key import PlacementKey
+from fleet.scheduler.binding.binding_cycle import STOPPING, CycleFailed
+from fleet.scheduler.groups.overlay import Overlay
+from fleet.snapshot.columns.bitset import each_row
+from fleet.snapshot.frame import Frame
+
+GANG: Final = "GangPlacement"
+_NO_TARGET: Final = Target("", -1, None, None)
+_MOST_NAMED: Final = 3
+
+Placed = Mapping[PlacementKey, frozenset[str]]
+"""Members that are bound, or being bound, with their clusters."""
+
+
+class GroupRejected(CycleFailed):
+    """Nothing of the member is reserved. `rejectors` are the plugins that refuse it within the group."""
+
+    def __init__(self, message: str, target: Target, rejectors: Collection[str] = ()) -> None:
+        super().__init__(Failure("permit", target, Status(Code.UNSCHEDULABLE, (message,), plugin=GANG)))
+        self.args = (message,)
+        self.rejectors = frozenset((GANG, *rejectors))
+
+    @property
+    def result(self) -> HookResult:
+        """For the record of the attempt."""
+        return HookResult("permit", GANG, self.failure.target.cluster, self.failure.status)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRules:
+    """Of the group, at the moment of a decision."""
+
+    name: PlacementKey
+    needed: int
+    members: int
+    same_clusters: bool
+    topology_key: str
+    placed: Placed
+    planned: Placed
+    """Members whose binding was begun, and has to be completed."""
+
+
+class GroupStore(Protocol):
+    def read_rules(self, group: PlacementKey) -> GroupRules | None:
+        """None if there is no such group any more."""
+
+    def note_rejection(self, group: PlacementKey, message: str) -> None: ...
+
+    async def commit(self, group: PlacementKey, plan: Placed) -> None:
+        """Returns when it is stored that these members are bound to these clusters."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """What the attempt of a member does for the group."""
+
+    key: PlacementKey
+    priority: int
+    decide: Callable[[Overlay, Iterable[str]], Awaitable[tuple[DecisionInput, Decision]]]
+    """As if the fleet were the overlay; these clusters are picked first."""
+    reserve: Callable[[DecisionInput, Decision], Awaitable[PermitResult]]
+    """The last decision."""
+    unreserve: Callable[[], Awaitable[None]]
+
+
+class _Choice(NamedTuple):
+    inputs: DecisionInput
+    decision: Decision
+    fits: bool
+
+
+class _Trial(NamedTuple):
+    """The group in one domain, or anywhere."""
+
+    allowed: frozenset[str] | None
+    choices: dict[PlacementKey, _Choice]
+    fitting: int
+    """With those that are placed."""
+
+
+class GroupAttempt:
+    def __init__(
+        self,
+        group: PlacementKey,
+        keys: Iterable[PlacementKey],
+        *,
+        store: GroupStore,
+        read_frame: Callable[[], Frame],
+        judge: Callable[[GroupState], Status | None],
+    ) -> None:
+        """`keys` are the members with an attempt. `judge` says after each of them whether the rest can suffice."""
+        self._group, self._store, self._read_frame, self._judge = group, store, read_frame, judge
+        self._expected = set(keys)
+        self._members: dict[PlacementKey, GroupMember] = {}
+        self._outcomes: dict[PlacementKey, asyncio.Future[PermitResult | None]] = {}
+        self._all_arrived = asyncio.Event()
+        self._errors: dict[PlacementKey, Exception] = {}
+        self._rules: GroupRules | None = None
+        self._chosen: set[PlacementKey] = set()
+        """Reserved; to be permitted."""
+        self._permitted: dict[PlacementKey, frozenset[str]] = {}
+        self._commits: dict[PlacementKey, asyncio.Future[None]] = {}
+        self._all_permitted = asyncio.Event()
+
+    # --- for the attempts of members ----------------------------------------------------------------------------------
+
+    async def decide(self, member: GroupMember, lock: asyncio.Lock) -> PermitResult | None:
+        """What is reserved for the member; None if it has what it wants already. Raises GroupRejected."""
+        self._members[member.key] = member
+        outcome: asyncio.Future[PermitResult | None] = asyncio.get_running_loop().create_future()
+        self._outcomes[member.key] = outcome
+        self._check()
+        await self._all_arrived.wait()
+        if member.key == min(self._members, key=str):
+            await self._run_for_all(self._outcomes, self._decide_all(lock))
+        return await outcome
+
+    async def commit(self, key: PlacementKey, clusters: Iterable[str]) -> None:
+        """Before the first write. Raises GroupRejected if too few of the others were permitted."""
+        self._permitted[key] = frozenset(clusters)
+        outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._commits[key] = outcome
+        self._check()
+        await self._all_permitted.wait()
+        if key == min(self._permitted, key=str):
+            await self._run_for_all(self._commits, self._commit_all())
+        await outcome
+
+    def leave(self, key: PlacementKey) -> None:
+        """The attempt of the member has ended, wherever it was."""
+        self._expected.discard(key)
+        if key not in self._permitted:
+            self._chosen.discard(key)
+        self._check()
+
+    def _check(self) -> None:
+        if self._expected <= self._members.keys():
+            self._all_arrived.set()
+        if self._permitted and self._chosen <= self._permitted.keys():
+            self._all_permitted.set()
+
+    async def _run_for_all(self, outcomes: Mapping[PlacementKey, asyncio.Future[Any]], work: Awaitable[None]) -> None:
+        """One of them works; a failure is that of all."""
+        try:
+            await work
+        except BaseException as error:
+            failure = error if isinstance(error, Exception) else QueueClosed("the scheduler stops")
+            for outcome in outcomes.values():
+                if not outcome.done():
+                    outcome.set_exception(failure)
+            if failure is not error:
+                raise
+
+    # --- the decision -------------------------------------------------------------------------------------------------
+
+    async def _decide_all(self, lock: asyncio.Lock) -> None:
+        async with lock:
+            self._rules = rules = self._store.read_rules(self._group)
+            if rules is None:
+                self._reject(None, f"GroupMissing: there is no group {self._group} any more")
+                return
+            trial = await self._search(rules)
+            if trial.fitting < rules.needed and not rules.planned:
+                self._reject(trial, self._describe_shortage(rules, trial))
+                return
+            await self._reserve(rules, trial)
+
+    async def _reserve(self, rules: GroupRules, trial: _Trial) -> None:
+        results: dict[PlacementKey, PermitResult] = {}
+        for key, choice in trial.choices.items():
+            if newly_chosen(choice.decision) and self._may_go_on(rules, trial, key):
+                results[key] = await self._members[key].reserve(choice.inputs, choice.decision)
+        failed = [key for key, result in results.items() if result.failure is not None]
+        message = self._describe_shortage(rules, trial)
+        if failed and trial.fitting - len(failed) < rules.needed:
+            for key in [key for key in reversed(results) if key not in failed and key not in rules.planned]:
+                await self._members[key].unreserve()
+                del results[key]
+            message = f"GroupInfeasible: plugins refused {_list_names(failed)} of group {self._group}"
+        self._chosen = {key for key, result in results.items() if result.failure is None}
+        for key, result in results.items():
+            self._outcomes[key].set_result(result)
+        self._reject(trial, message)
+
+    def _may_go_on(self, rules: GroupRules, trial: _Trial, key: PlacementKey) -> bool:
+        return trial.choices[key].fits and (trial.fitting >= rules.needed or key in rules.planned)
+
+    def _reject(self, trial: _Trial | None, message: str) -> None:
+        """All that have no outcome yet. What is in place stays."""
+        choices = {} if trial is None else trial.choices
+        is_refused = False
+        for key, outcome in self._outcomes.items():
+            if outcome.done():
+                continue
+            choice = choices.get(key)
+            if key in self._errors:
+                outcome.set_exception(self._errors[key])
+            elif choice is not None and not newly_chosen(choice.decision) and choice.decision.active:
+                outcome.set_result(None)
+            else:
+                is_refused = True
+                target = _NO_TARGET if choice is None else next(iter(newly_chosen(choice.decision)), _NO_TARGET)
+                own = () if choice is None or choice.fits else choice.decision.rejectors
+                outcome.set_exception(GroupRejected(message, target, own))
+        if is_refused:
+            self._store.note_rejection(self._group, message)
+
+    def _describe_shortage(self, rules: GroupRules, trial: _Trial) -> str:
+        if rules.members < rules.needed:
+            return f"GroupTooSmall: group {self._group} has {rules.members} members, {rules.needed} are needed"
+        unfit = [key for key, choice in trial.choices.items() if not choice.fits]
+        why = f": no place for {_list_names(unfit)}" if unfit else ""
+        return f"GroupInfeasible: {trial.fitting} members of group {self._group} fit, {rules.needed} are needed{why}"
+
+    # --- the search ---------------------------------------------------------------------------------------------------
+
+    async def _search(self, rules: GroupRules) -> _Trial:
+        """The first domain that fits all; else that which fits most."""
+        best: _Trial | None = None
+        last: _Trial | None = None
+        for allowed in self._list_domains(rules):
+            last = await (self._try_same(rules, allowed) if rules.same_clusters else self._try(rules, allowed))
+            if best is None or last.fitting > best.fitting:
+                best = last
+            if len(last.choices) == len(self._members) and all(choice.fits for choice in last.choices.values()):
+                return last
+        assert best is not None, "there is a domain, if only an empty one"
+        if best is last:
+            return best
+        return await self._try(rules, best.allowed)
+
+    async def _try_same(self, rules: GroupRules, allowed: frozenset[str] | None) -> _Trial:
+        """What the first member picks is for all; a cluster that some member does not get is for none."""
+        known = frozenset(self._list_names(self._read_frame())) if allowed is None else allowed
+        while True:
+            trial = await self._try(rules, known)
+            unfit = next((choice for choice in trial.choices.values() if not choice.fits), None)
+            first = next((choice for choice in trial.choices.values() if choice.fits), None)
+            if unfit is None or first is None or rules.placed:
+                return trial
+            lacking = _list_clusters(first.decision) - _list_clusters(unfit.decision)
+            if not lacking:
+                return trial
+            known -= lacking
+
+    async def _try(self, rules: GroupRules, allowed: frozenset[str] | None) -> _Trial:
+        self._errors.clear()
+        overlay, choices = Overlay(allowed), dict[PlacementKey, _Choice]()
+        fitting = sum(key not in self._members for key in rules.placed)
+        order = sorted(
+            self._members.values(), key=lambda each: (each.key not in rules.planned, -each.priority, str(each.key))
+        )
+        for position, member in enumerate(order):
+            state = GroupState(fitting, len(order) - position, rules.needed)
+            if not rules.planned and code_of(self._judge(state)) is Code.UNSCHEDULABLE:
+                break
+            try:
+                inputs, decision = await member.decide(overlay, rules.planned.get(member.key, ()))
+            except STOPPING:
+                raise
+            except Exception as error:
+                self._errors[member.key] = error
+                continue
+            choice = choices[member.key] = _Choice(inputs, decision, _fits(decision))
+            if choice.fits:
+                fitting += 1
+                overlay.add(inputs, decision)
+                if rules.same_clusters and len(_list_clusters(decision)):
+                    overlay.allowed = _list_clusters(decision)
+        return _Trial(allowed, choices, fitting)
+
+    def _list_domains(self, rules: GroupRules) -> Iterator[frozenset[str] | None]:
+        """The smallest first."""
+        taken = frozenset[str]().union(*rules.placed.values())
+        if rules.same_clusters:
+            yield taken or None
+        elif not rules.topology_key:
+            yield None
+        else:
+            domains = group_by_label(self._read_frame(), rules.topology_key)
+            own = [names for names in domains if taken & names] if taken else domains
+            yield from own[:1] if taken else own
+            if not own:
+                yield frozenset()
+
+    def _list_names(self, frame: Frame) -> Iterator[str]:
+        return (frame.name(row) for row in each_row(frame.valid))
+
+    # --- before the first write ---------------------------------------------------------------------------------------
+
+    async def _commit_all(self) -> None:
+        rules = self._store.read_rules(self._group)
+        others = {} if rules is None else {key: on for key, on in rules.placed.items() if key not in self._permitted}
+        if rules is None or (len(others) + len(self._permitted) < rules.needed and not rules.planned):
+            message = f"GroupInfeasible: too few members of group {self._group} were permitted"
+            self._store.note_rejection(self._group, message)
+            for key, outcome in self._commits.items():
+                target = Target(min(self._permitted[key], default=""), -1, None, None)
+                outcome.set_exception(GroupRejected(message, target))
+            return
+        await self._store.commit(self._group, self._permitted)
+        for outcome in self._commits.values():
+            outcome.set_result(None)
+
+
+def group_by_label(frame: Frame, label: str) -> list[frozenset[str]]:
+    """The clusters of each value, the fewest first, then by value. Clusters without the label are in none."""
+    domains: dict[str, set[str]] = {}
+    for row in each_row(frame.valid):
+        metadata = frame.cluster(row).metadata
+        value = (metadata.labels or {}).get(label)
+        if value is not None:
+            domains.setdefault(value, set()).add(metadata.name)
+    return [frozenset(names) for _, names in sorted(domains.items(), key=lambda each: (len(each[1]), each[0]))]
+
+
+def _fits(decision: Decision) -> bool:
+    least = decision.request.min_targets
+    active = decision.active or 0
+    return active > 0 and (decision.fulfilled or (least is not None and active >= least))
+
+
+def _list_clusters(decision: Decision) -> frozenset[str]:
+    return frozenset(target.cluster for target in decision.targets)
+
+
+def _list_names(keys: Collection[PlacementKey]) -> str:
+    names = [key.name for key in keys]
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

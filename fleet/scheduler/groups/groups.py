@@ -1,0 +1,382 @@
+"""Groups: which placements belong to which group, and what is being bound for it.
+
+Members and what is bound follow from the objects on the hub. What is to be bound stands in the status of the group
+before the first binding is written, so the next leader completes it: until then the room is kept, above all priorities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from fleet.clock import SECOND, Clock, epoch_nanoseconds
+from fleet.framework.policy.resource_requests import parse_needs
+from fleet.framework.request import PlacementRequest
+from fleet.informers.cache import Caches, FleetTable
+from fleet.kube.scopes import owner_key
+from fleet.model.keys import UNSCHEDULED
+from fleet.model.placement_key import PlacementKey
+from fleet.model.timestamps import parse_timestamp
+from fleet.model.views import Binding, GroupTarget, Metadata, Observed, PlacementGroup, PlacementGroupSpec
+from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
+from fleet.scheduler.companions import Companions
+from fleet.scheduler.groups.group_attempt import GroupRules, Placed
+from fleet.scheduler.groups.overlay import keep_room
+from fleet.snapshot.sidedata import Nomination
+
+UNWIND: Final = "unwind"
+_LOST: Final = (
+    AttemptResult.REJECTED,
+    AttemptResult.SHORT,
+    AttemptResult.BIND_FAILED,
+    AttemptResult.BAD_INPUT,
+    AttemptResult.GONE,
+    AttemptResult.CLEANED_UP,
+    AttemptResult.FOREIGN,
+)
+"""Ends of an attempt after which a member is not bound as it was decided with the others."""
+
+
+@dataclass(slots=True)
+class GroupProgress:
+    """What this process knows of a group beside the objects on the hub."""
+
+    plan: dict[PlacementKey, frozenset[str]] = field(default_factory=dict)
+    """Members that are to be bound, until they are."""
+    uids: dict[PlacementKey, str] = field(default_factory=dict)
+    since: int | None = None
+    """Since when it waits."""
+    was_scheduled: bool = False
+    message: str = ""
+    """Why it waits."""
+    degraded: str = ""
+    """Why not all are bound that were decided together."""
+    unwinds: bool = False
+    """What was bound of the last plan is being given up."""
+    changes: int = 0
+    """How often the fleet had changed when it was refused."""
+
+
+class GroupReports(Protocol):
+    """What becomes of groups, for the queue and the status."""
+
+    def requeue(self, keys: Collection[PlacementKey], trigger: str, *, in_flight: bool = True) -> None:
+        """Those that wait, and, with `in_flight`, those that are being decided."""
+
+    def enqueue_status(self, group: PlacementKey) -> None: ...
+
+    async def store(self, group: PlacementKey) -> None:
+        """Returns when `Groups.find_progress` is in the status. Raises where it cannot be written."""
+
+
+class Groups:
+    def __init__(
+        self,
+        caches: Caches,
+        table: FleetTable,
+        companions: Companions,
+        *,
+        requests_of: Callable[[Metadata], str | None],
+        clock: Clock,
+    ) -> None:
+        """Construct it before the caches are filled. `requests_of` reads what a placement needs."""
+        self._caches, self._table, self._companions = caches, table, companions
+        self._requests_of, self._clock = requests_of, clock
+        self.reports: GroupReports
+        self._group_of: dict[PlacementKey, PlacementKey] = {}
+        self._members: dict[PlacementKey, set[PlacementKey]] = {}
+        self._progress: dict[PlacementKey, GroupProgress] = {}
+        self._changes = 0
+        self._leads = False
+        for kinds in caches.kinds:
+            kinds.placements.store.subscribe(self._on_member)
+            kinds.options.store.subscribe(self._on_member)
+            kinds.groups.store.subscribe(self._on_group)
+            kinds.bindings.store.subscribe(self._on_binding)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def find_group(self, key: PlacementKey) -> PlacementKey | None:
+        """The group that the placement belongs to."""
+        return self._group_of.get(key)
+
+    def list_members(self, group: PlacementKey) -> list[PlacementKey]:
+        return sorted(self._members.get(group, ()), key=str)
+
+    def list_siblings(self, key: PlacementKey) -> list[PlacementKey]:
+        group = self._group_of.get(key)
+        return [] if group is None else [other for other in self.list_members(group) if other != key]
+
+    def list_names(self) -> Iterator[PlacementKey]:
+        """Of all groups on the hub."""
+        for kinds in self._caches.kinds:
+            for group in kinds.groups.store.values():
+                yield PlacementKey.of(group.view.metadata)
+
+    def find(self, group: PlacementKey) -> Observed[PlacementGroup] | None:
+        kinds = self._caches.find_kinds(group)
+        return None if kinds is None else kinds.groups.store.get(str(group))
+
+    def find_progress(self, group: PlacementKey) -> GroupProgress:
+        return self._progress.setdefault(group, GroupProgress())
+
+    def find_gate(self, key: PlacementKey) -> str:
+        """Why its group is not decided now; empty otherwise."""
+        group = self._group_of.get(key)
+        if group is None:
+            return ""
+        present = self.find(group)
+        if present is None:
+            kind = self._caches.kinds_of(key).scope.group.kind
+            return f"GroupMissing: there is no {kind} {group} yet"
+        if self.find_progress(group).unwinds:
+            return f"GroupUnwinding: bindings of group {group} are being given up, because not all could be bound"
+        deadline = self.find_deadline(group)
+        if deadline is not None and deadline <= epoch_nanoseconds(self._clock):
+            seconds = present.view.spec.schedule_timeout_seconds
+            return f"GroupTimedOut: group {group} found no place within {seconds} s; edit its spec to try again"
+        return ""
+
+    def find_deadline(self, group: PlacementKey) -> int | None:
+        """When it is given up; None if never."""
+        present, progress = self.find(group), self.find_progress(group)
+        if present is None or progress.since is None or not present.view.spec.schedule_timeout_seconds:
+            return None
+        return progress.since + present.view.spec.schedule_timeout_seconds * SECOND
+
+    def count_needed(self, group: PlacementKey, spec: PlacementGroupSpec) -> int:
+        return spec.min_count or len(self._members.get(group, ()))
+
+    def list_bound(self, group: PlacementKey) -> dict[PlacementKey, frozenset[str]]:
+        """The members that are bound, with their clusters."""
+        clusters = {key: self._list_clusters(key) for key in self._members.get(group, ())}
+        return {key: on for key, on in clusters.items() if on}
+
+    def read_rules(self, group: PlacementKey) -> GroupRules | None:
+        present = self.find(group)
+        if present is None:
+            return None
+        spec, plan = present.view.spec, self.find_progress(group).plan
+        return GroupRules(
+            name=group,
+            needed=self.count_needed(group, spec),
+            members=len(self._members.get(group, ())),
+            same_clusters=spec.same_clusters,
+            topology_key=spec.topology_key,
+            placed={**plan, **self.list_bound(group)},
+            planned=dict(plan),
+        )
+
+    def _list_clusters(self, key: PlacementKey) -> frozenset[str]:
+        return frozenset(
+            binding.view.spec.target_cluster for binding in self._caches.bindings(key) if is_live(binding.view)
+        )
+
+    # --- what attempts report -----------------------------------------------------------------------------------------
+
+    def note_rejection(self, group: PlacementKey, message: str) -> None:
+        progress = self.find_progress(group)
+        progress.message, progress.changes = message, self._changes
+        if progress.since is None and not progress.was_scheduled:
+            progress.since = epoch_nanoseconds(self._clock)
+        self.reports.enqueue_status(group)
+
+    async def commit(self, group: PlacementKey, plan: Placed) -> None:
+        progress = self.find_progress(group)
+        before = dict(progress.plan)
+        progress.plan.update(plan)
+        progress.uids.update({key: self._read_uid(key) for key in plan})
+        self._nominate()
+        try:
+            await self.reports.store(group)
+        except BaseException:
+            progress.plan = before
+            self._nominate()
+            self.reports.enqueue_status(group)
+            raise
+
+    def note_result(self, record: AttemptRecord) -> None:
+        """After the attempt of a member."""
+        group = self._group_of.get(record.key)
+        for other in [name for name, progress in self._progress.items() if record.key in progress.plan]:
+            if record.result in _LOST:
+                self._lose(other, record.key)
+            elif record.result is AttemptResult.DECIDED:
+                self._complete(other, record.key)
+        if group is None or record.result is not AttemptResult.REJECTED:
+            return
+        if self.find_progress(group).changes != self._changes:  # of the fleet, while it was refused
+            self.reports.requeue([record.key], "PlacementGroup/Missed")
+
+    def _complete(self, group: PlacementKey, key: PlacementKey) -> None:
+        progress = self.find_progress(group)
+        progress.plan.pop(key, None)
+        self._nominate()
+        self._settle(group)
+
+    def _lose(self, group: PlacementKey, key: PlacementKey) -> None:
+        progress = self.find_progress(group)
+        progress.plan.pop(key, None)
+        progress.degraded = f"{key.name} could not be bound with the others"
+        self._nominate()
+        self.wake_waiting("PlacementGroup/Lost")
+        self._settle(group)
+
+    def _settle(self, group: PlacementKey) -> None:
+        """When all of a plan are bound, or lost."""
+        progress, present = self.find_progress(group), self.find(group)
+        if not progress.plan and present is not None:
+            if progress.degraded and present.view.spec.on_partial_bind == UNWIND and not progress.was_scheduled:
+                progress.unwinds = True
+            elif len(self.list_bound(group)) >= self.count_needed(group, present.view.spec):
+                progress.was_scheduled, progress.since, progress.message, progress.degraded = True, None, "", ""
+        self.reports.enqueue_status(group)
+
+    def end_unwinding(self, group: PlacementKey) -> None:
+        """Everything that was bound is given up: the group is tried as a whole again."""
+        self.find_progress(group).unwinds = False
+        self.reports.requeue(self.list_members(group), "PlacementGroup/Unwound")
+
+    def wake_waiting(self, trigger: str) -> None:
+        """The fleet has changed: groups that were refused are tried again, each by one of its members."""
+        self._changes += 1
+        for group, progress in self._progress.items():
+            if progress.message and (members := self.list_members(group)):
+                self.reports.requeue(members, trigger, in_flight=False)
+
+    # --- leadership ---------------------------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """This process leads from now on: what its predecessor had begun to bind is completed."""
+        self._leads = True
+        self._progress.clear()
+        for name in list(self.list_names()):
+            present = self.find(name)
+            if present is not None:
+                self._restore(name, present.view)
+        self._nominate()
+
+    def _restore(self, name: PlacementKey, group: PlacementGroup) -> None:
+        progress, status = self.find_progress(name), group.status
+        conditions = {condition.type: condition for condition in status.conditions}
+        scheduled, degraded = conditions.get("InitiallyScheduled"), conditions.get("Degraded")
+        progress.was_scheduled = scheduled is not None and scheduled.status == "True"
+        progress.since = None if status.waiting_since is None else parse_timestamp(status.waiting_since)
+        if degraded is not None and degraded.status == "True":
+            progress.degraded, progress.unwinds = degraded.message, degraded.reason == "Unwinding"
+        for target in status.targets:
+            self._restore_target(name, progress, target)
+
+    def _restore_target(self, name: PlacementKey, progress: GroupProgress, target: GroupTarget) -> None:
+        key = PlacementKey(name.namespace, target.placement)
+        if self._read_uid(key) == target.placement_uid:
+            progress.plan[key] = frozenset(target.clusters)
+            progress.uids[key] = target.placement_uid
+
+    # --- room that is kept --------------------------------------------------------------------------------------------
+
+    def _nominate(self) -> None:
+        self._table.nominate(tuple(self._list_nominations()), keeper="groups")
+
+    def _list_nominations(self) -> Iterator[Nomination]:
+        for progress in self._progress.values():
+            for key, clusters in progress.plan.items():
+                placement = self._caches.placement(key)
+                if placement is None:
+                    continue
+                needs = parse_needs(self._requests_of(placement.view.metadata) or "")
+                request = PlacementRequest(
+                    placement=key.name,
+                    namespace=key.namespace,
+                    requests=needs.fixed,
+                    node_requests=needs.per_node,
+                    overridden_requests=needs.overridden,
+                )
+                for cluster in clusters - self._list_clusters(key):
+                    yield keep_room(request, cluster, self._caches.clusters.get(cluster))
+
+    def _on_binding(self, old: Observed[Binding] | None, new: Observed[Binding] | None) -> None:
+        known = old if new is None else new
+        owner = None if known is None else owner_key(known.view.metadata)
+        group = None if owner is None else self._group_of.get(owner)
+        if group is None or (old is not None and new is not None and is_live(old.view) is is_live(new.view)):
+            return
+        if owner in self.find_progress(group).plan:
+            self._nominate()
+        self._note(group)
+
+    # --- members ------------------------------------------------------------------------------------------------------
+
+    def _on_member(self, old: Observed[Any] | None, new: Observed[Any] | None) -> None:
+        known = old if new is None else new
+        assert known is not None
+        key = PlacementKey.of(known.view.metadata)
+        before, after = self._group_of.get(key), self._read_group(key)
+        if before == after:
+            return
+        if before is not None:
+            self._group_of.pop(key)
+            self._members[before].discard(key)
+            if not self._members[before]:
+                del self._members[before]
+        if after is not None:
+            self._group_of[key] = after
+            self._members.setdefault(after, set()).add(key)
+        for group in (before, after):
+            if group is not None:
+                self._requeue(group, "PlacementGroup/Members")
+
+    def _read_group(self, key: PlacementKey) -> PlacementKey | None:
+        placement = self._caches.placement(key)
+        if placement is None or placement.view.metadata.deletion_timestamp:
+            return None
+        name = self._companions.group_of(placement.view.metadata)
+        return PlacementKey(key.namespace, name) if name else None
+
+    def _read_uid(self, key: PlacementKey) -> str:
+        placement = self._caches.placement(key)
+        return "" if placement is None else placement.view.metadata.uid
+
+    def _on_group(self, old: Observed[PlacementGroup] | None, new: Observed[PlacementGroup] | None) -> None:
+        known = old if new is None else new
+        assert known is not None
+        name = PlacementKey.of(known.view.metadata)
+        if old is not None and new is not None and old.view.spec == new.view.spec:
+            return
+        if new is None:
+            self._progress.pop(name, None)
+            self._nominate()
+        elif old is not None:
+            self.find_progress(name).since = None
+        self._requeue(name, f"PlacementGroup/{'Add' if old is None else 'Delete' if new is None else 'Update'}")
+
+    def _requeue(self, group: PlacementKey, trigger: str) -> None:
+        self._changes += 1
+        if self._leads:
+            self.reports.requeue(self.list_members(group), trigger)
+        self._note(group)
+
+    def _note(self, group: PlacementKey) -> None:
+        if self._leads:
+            self.reports.enqueue_status(group)
+
+
+def is_live(binding: Binding) -> bool:
+    return not binding.metadata.deletion_timestamp and binding.spec.state != UNSCHEDULED
+
+
+def list_states(groups: Groups) -> Mapping[str, int]:
+    """How many groups are in each state, for the metric."""
+    counts = dict.fromkeys(("waiting", "binding", "scheduled", "degraded"), 0)
+    for name in groups.list_names():
+        counts[find_state(groups.find_progress(name))] += 1
+    return counts
+
+
+def find_state(progress: GroupProgress) -> str:
+    if progress.degraded:
+        return "degraded"
+    if progress.plan:
+        return "binding"
+    return "scheduled" if progress.was_scheduled else "waiting"
