@@ -58,9 +58,9 @@ class Loop:
     """Seconds before a policy that cannot be evaluated is tried again, unless it is edited."""
     slots: asyncio.Semaphore
     """Bounds the attempts that write after they have left their worker."""
-    list_siblings: Callable[[PlacementKey], Iterable[PlacementKey]]
+    list_siblings: Callable[[PlacementKey], Iterable[PlacementKey]] = lambda _: ()
     """The other placements of its group, which are tried with it."""
-    begin_group: Callable[[PlacementKey, Iterable[PlacementKey]], GroupAttempt | None]
+    begin_group: Callable[[PlacementKey, Iterable[PlacementKey]], GroupAttempt | None] = lambda *_: None
 
     async def run(self, workers: int, *, epoch: int = 0) -> None:
         """Until the queue is closed and every attempt has finished. `epoch` is recorded with each."""

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.model.placement_key import PlacementKey
+from fleet.scheduler.attempt_record import AttemptResult
 from tests.e2e.hub import soon
 from tests.faults.configured import Scene, a_scene
-from tests.faults.test_room import ONE, join
+from tests.faults.test_room import ONE, join, list_bound_by
 from tests.faults.virtual import virtual
 
 GROUPS: Final = """
@@ -93,3 +95,150 @@ async def test_Q_41_without_the_group_its_members_are_held_until_it_is_created(t
         assert scene.sample("fleet_pending_placements", queue="gated") == 2
         await a_group(scene)
         await are_bound(scene, 2)
+
+
+@virtual
+async def test_Q_39_with_its_minimum_four_are_bound_and_the_fifth_keeps_its_place_in_the_queue(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await a_group(scene, minCount=4)
+        await place(scene, *FIVE)
+        await asyncio.sleep(60)
+        await join(scene.world, "ams", cpu="4")
+        await are_bound(scene, 4)
+        await asyncio.sleep(60)
+        assert len({record.started for record in scene.attempts.records if record.writes}) == 1
+        assert await read_condition(scene) == ("True", "Scheduled", "enough members were bound together")
+        refused = scene.attempts.of("p5")[-1]
+        assert refused.result is AttemptResult.REJECTED
+        assert refused.failure == "GroupInfeasible: 4 members of group web fit, 4 are needed: no place for p5"
+        item = scene.controller.scheduler.queue.peek(PlacementKey("", "p5"))
+        assert item is not None
+        assert item.timestamp == item.added_at < item.returned_at
+        await join(scene.world, "dub", cpu="1")
+        await are_bound(scene, 5)
+
+
+@virtual
+async def test_Q_42_once_the_rest_cannot_suffice_no_further_member_is_filtered(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="1")
+        await a_group(scene, minCount=4)
+        await place(scene, *FIVE)
+        await asyncio.sleep(30)
+        together = [record for record in scene.attempts.records if record.started == scene.attempts.records[-1].started]
+        decided = [record.key.name for record in together if record.decision is not None]
+        assert (len(together), decided) == (5, ["p1", "p2", "p3"])
+
+
+@virtual
+async def test_Q_40_two_groups_with_room_for_one_do_not_hold_each_other_up(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="3")
+        await a_group(scene, "web")
+        await a_group(scene, "api")
+        for number in range(3):
+            await place(scene, f"web-{number}")
+            await place(scene, f"api-{number}", group="api")
+        await are_bound(scene, 3)
+        await asyncio.sleep(120)
+        bound = await list_bound_by(scene.world)
+        assert len({name.partition("-")[0] for name in bound}) == 1
+        first = next(iter(bound)).partition("-")[0]
+        for name in bound:
+            await scene.world.delete(CLUSTER_SCOPED.placement, name)
+        await soon(lambda: _are_all_of(scene, {"web": "api", "api": "web"}[first]))
+
+
+async def _are_all_of(scene: Scene, group: str) -> bool:
+    bound = await list_bound_by(scene.world)
+    return sorted(bound) == [f"{group}-{number}" for number in range(3)]
+
+
+@virtual
+async def test_X_19_all_are_in_one_domain_the_smallest_that_fits(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        for name, cpu in {"a1": "1", "b1": "2", "b2": "1", "c1": "9", "c2": "9", "c3": "9"}.items():
+            await join(scene.world, name, cpu=cpu)
+            await scene.world.relabel(name, region=name[0])
+        await a_group(scene, topologyKey="region")
+        await place(scene, "p1", "p2", "p3")
+        await are_bound(scene, 3)
+        assert set((await list_bound_by(scene.world)).values()) == {"b1", "b2"}
+        await soon(lambda: _is_scheduled(scene))
+        assert (await read_status(scene))["domain"] == "b"
+        await a_group(scene, "api", topologyKey="region", minCount=2)
+        await place(scene, "q1", "q2", group="api", cpu="10")
+        await asyncio.sleep(30)
+        assert await count_bound(scene) == 3
+
+
+@virtual
+async def test_X_18_all_are_on_the_same_clusters(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        for name, cpu in (("ams", "9"), ("big", "5"), ("dub", "4")):
+            await join(scene.world, name, cpu=cpu)
+        await a_group(scene, sameClusters=True)
+        await place(scene, "p1", "p2", policy={"placementType": "PickN", "numberOfClusters": 2}, cpu="2500m")
+        await are_bound(scene, 4)
+        assert {each["spec"]["targetCluster"] for each in await scene.world.all(CLUSTER_SCOPED.binding)} == {
+            "ams",
+            "big",
+        }
+
+
+@virtual
+async def test_X_18_the_minimum_is_edited_while_the_group_waits(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="2")
+        await a_group(scene, minCount=3)
+        await place(scene, "p1", "p2", "p3")
+        await asyncio.sleep(30)
+        assert await count_bound(scene) == 0
+        await scene.world.patch(GROUP, "web", {"spec": {"minCount": 2}})
+        await are_bound(scene, 2)
+
+
+@virtual
+async def test_X_18_after_its_time_the_group_waits_for_an_edit(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="1")
+        await a_group(scene, scheduleTimeoutSeconds=60)
+        await place(scene, "p1", "p2")
+        await asyncio.sleep(90)
+        assert (await read_condition(scene))[:2] == ("False", "TimedOut")
+        assert scene.sample("fleet_pending_placements", queue="gated") == 2
+        await join(scene.world, "dub", cpu="4")
+        await asyncio.sleep(60)
+        assert await count_bound(scene) == 0
+    async with a_scene(tmp_path, GROUPS, after=scene) as again:
+        await asyncio.sleep(60)
+        assert await count_bound(again) == 0
+        await again.world.patch(GROUP, "web", {"spec": {"scheduleTimeoutSeconds": 600}})
+        await are_bound(again, 2)
+
+
+@virtual
+async def test_a_group_counts_quotas_of_its_members_together(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="9")
+        await scene.world.create(CLUSTER_SCOPED.quota, {"metadata": {"name": "team"}, "spec": {"max": {"cpu": "2"}}})
+        await a_group(scene)
+        await place(scene, "p1", "p2", "p3")
+        await asyncio.sleep(60)
+        assert await count_bound(scene) == 0
+        await scene.world.patch(CLUSTER_SCOPED.quota, "team", {"spec": {"max": {"cpu": "3"}}})
+        await are_bound(scene, 3)
+
+
+@virtual
+async def test_a_profile_without_the_plugin_holds_members_and_says_so(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="9")
+        await a_group(scene)
+        await place(scene, "p1", scheduler_name="plain")
+        await asyncio.sleep(60)
+        assert await count_bound(scene) == 0
+        item = scene.controller.scheduler.queue.peek(PlacementKey("", "p1"))
+        assert item is not None
+        assert item.gate is not None
+        assert item.gate.message == "its group web needs plugin GangPlacement, which profile plain does not have"

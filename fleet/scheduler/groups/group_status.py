@@ -101,7 +101,7 @@ class GroupStatus:
         if deadline is None:
             return
         if deadline <= now:
-            self._placements.refresh(self._groups.list_members(name), trigger="PlacementGroup/TimedOut")
+            self.requeue(self._groups.list_members(name), "PlacementGroup/TimedOut", in_flight=False)
         else:
             self._queue.add_after(name, (deadline - now) / SECOND)
 
