@@ -233,7 +233,13 @@ class Scheduler:
         )
         self._quota_status = QuotaStatus(caches, self._quotas, retry_policy=retry_policy, clock=clock)
         self._group_status = GroupStatus(
-            caches, self._groups, bindings=bindings, queue=self.queue, retry_policy=retry_policy, clock=clock
+            caches,
+            self._groups,
+            bindings=bindings,
+            queue=self.queue,
+            report_freed=self._report_room_given_up,
+            retry_policy=retry_policy,
+            clock=clock,
         )
         self._preemptions = Preemptions(
             caches,

@@ -6,10 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any, Final
 
+from fleet.framework.status import Code, Status
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptResult
 from tests.e2e.hub import soon
+from tests.faults.acting import acting_plugins
 from tests.faults.configured import Scene, a_scene
 from tests.faults.test_room import ONE, join, list_bound_by
 from tests.faults.virtual import virtual
@@ -242,3 +244,113 @@ async def test_a_profile_without_the_plugin_holds_members_and_says_so(tmp_path: 
         assert item is not None
         assert item.gate is not None
         assert item.gate.message == "its group web needs plugin GangPlacement, which profile plain does not have"
+
+
+# --- bound in part ----------------------------------------------------------------------------------------------------
+
+
+ON: Final = """
+profiles:
+- schedulerName: DefaultScheduler
+  base: ExtendedProfile
+  plugins:
+    multiPoint: {enabled: [{name: GangPlacement}]}
+    preBind: {enabled: [{name: First}]}
+"""
+
+
+def refuse_dub(cluster: str) -> Status | None:
+    return Status.new(Code.UNSCHEDULABLE, "no namespace there") if cluster == "dub" else None
+
+
+async def place_on_both(scene: Scene) -> None:
+    for name, cluster in (("p1", "ams"), ("p2", "dub")):
+        await join(scene.world, cluster, cpu="4")
+        await place(scene, name, policy={"placementType": "PickFixed", "clusterNames": [cluster]})
+
+
+@virtual
+async def test_X_18_what_could_be_bound_is_kept_and_the_group_is_degraded(tmp_path: Path) -> None:
+    with acting_plugins(tmp_path) as script:
+        script.answers["First", "preBind"] = refuse_dub
+        async with a_scene(tmp_path, ON) as scene:
+            await a_group(scene)
+            await place_on_both(scene)
+            await are_bound(scene, 1)
+            await asyncio.sleep(5)
+            degraded = await read_condition(scene, "Degraded")
+            assert degraded == ("True", "PartlyBound", "p2 could not be bound with the others")
+            assert (await read_status(scene))["placed"] == 1
+            script.answers.clear()
+            await are_bound(scene, 2)
+            await soon(lambda: _is_scheduled(scene))
+            assert (await read_condition(scene, "Degraded"))[0] == "False"
+
+
+@virtual
+async def test_X_18_what_could_be_bound_is_given_up_and_the_group_is_tried_again(tmp_path: Path) -> None:
+    with acting_plugins(tmp_path) as script:
+        script.answers["First", "preBind"] = refuse_dub
+        async with a_scene(tmp_path, ON) as scene:
+            await a_group(scene, onPartialBind="unwind")
+            await place_on_both(scene)
+            await soon(lambda: _are_in_use(scene, 0, of=1))
+            assert (await read_status(scene))["placed"] == 0
+            script.answers.clear()
+            await soon(lambda: _are_in_use(scene, 2, of=2))
+            await soon(lambda: _is_scheduled(scene))
+
+
+async def _are_in_use(scene: Scene, count: int, *, of: int) -> bool:
+    bindings = await scene.world.all(CLUSTER_SCOPED.binding)
+    live = [each for each in bindings if each["spec"]["state"] != "Unscheduled"]
+    return (len(live), len(bindings)) == (count, of)
+
+
+@virtual
+async def test_X_23_without_its_group_what_is_bound_stays_and_what_waits_is_held(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="4")
+        await a_group(scene, minCount=2)
+        await place(scene, "p1", "p2")
+        await are_bound(scene, 2)
+        await scene.world.delete(GROUP, "web")
+        await place(scene, "p3")
+        await asyncio.sleep(60)
+        assert await count_bound(scene) == 2
+        assert scene.sample("fleet_pending_placements", queue="gated") == 1
+        for name in ("p1", "p2", "p3"):
+            await scene.world.delete(CLUSTER_SCOPED.placement, name)
+        await are_bound(scene, 0)
+        await asyncio.sleep(60)
+        assert await scene.world.all(CLUSTER_SCOPED.placement) == []
+        assert scene.sample("fleet_pending_placements", queue="gated") == 0
+
+
+@virtual
+async def test_X_23_a_member_that_is_deleted_or_leaves_is_waited_for_no_longer(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="2")
+        await a_group(scene)
+        await place(scene, "p1", "p2", "p3", "p4")
+        await asyncio.sleep(30)
+        assert await count_bound(scene) == 0
+        await scene.world.delete(CLUSTER_SCOPED.placement, "p3")
+        await asyncio.sleep(30)
+        assert await count_bound(scene) == 0
+        await scene.annotate("p4", group=None, requests="cpu=9")
+        await are_bound(scene, 2)
+
+
+@virtual
+async def test_members_are_named_by_options_too(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="4")
+        await a_group(scene, minCount=2)
+        options = {"metadata": {"name": "p1"}, "spec": {"group": "web", "requests": {"cpu": "1"}}}
+        await scene.world.create(CLUSTER_SCOPED.options, options)
+        await place(scene, "p1", group="")
+        await asyncio.sleep(30)
+        assert await count_bound(scene) == 0
+        await place(scene, "p2")
+        await are_bound(scene, 2)

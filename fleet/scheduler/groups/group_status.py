@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -40,11 +40,12 @@ class GroupStatus:
         *,
         bindings: BindingWriter,
         queue: AsyncQueue,
+        report_freed: Callable[[str, Mapping[str, int], PlacementKey], None],
         retry_policy: RetryPolicy,
         clock: Clock,
     ) -> None:
         self._caches, self._groups, self._bindings = caches, groups, bindings
-        self._placements = queue
+        self._placements, self.report_freed = queue, report_freed
         self._retry_policy, self._clock = retry_policy, clock
         self._queue: WorkQueue[PlacementKey] = WorkQueue(clock=clock)
         groups.reports = self

@@ -64,6 +64,8 @@ class GroupReports(Protocol):
     def requeue(self, keys: Collection[PlacementKey], trigger: str, *, in_flight: bool = True) -> None:
         """Those that wait, and, with `in_flight`, those that are being decided."""
 
+    def report_freed(self, cluster: str, requests: Mapping[str, int], key: PlacementKey) -> None: ...
+
     def enqueue_status(self, group: PlacementKey) -> None: ...
 
     async def store(self, group: PlacementKey) -> None:
@@ -87,6 +89,7 @@ class Groups:
         self._group_of: dict[PlacementKey, PlacementKey] = {}
         self._members: dict[PlacementKey, set[PlacementKey]] = {}
         self._progress: dict[PlacementKey, GroupProgress] = {}
+        self._kept: tuple[Nomination, ...] = ()
         self._changes = 0
         self._leads = False
         for kinds in caches.kinds:
@@ -277,7 +280,13 @@ class Groups:
     # --- room that is kept --------------------------------------------------------------------------------------------
 
     def _nominate(self) -> None:
-        self._table.nominate(tuple(self._list_nominations()), keeper="groups")
+        """Room that is kept no longer may help others, also if a binding has taken it: until now it counted twice."""
+        before, self._kept = self._kept, tuple(self._list_nominations())
+        self._table.nominate(self._kept, keeper="groups")
+        for nomination in before:
+            if nomination not in self._kept:
+                key = PlacementKey.parse(nomination.placement)
+                self.reports.report_freed(nomination.cluster, nomination.requests, key)
 
     def _list_nominations(self) -> Iterator[Nomination]:
         for progress in self._progress.values():

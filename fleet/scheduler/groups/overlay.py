@@ -58,7 +58,9 @@ class Overlay:
         frame = inputs.frame
         if self._nominations:
             table = Table.fork(frame)
-            table.nominate((*frame.nominations, *self._nominations))
+            own = {nomination.placement for nomination in self._nominations}
+            others = (nomination for nomination in frame.nominations if nomination.placement not in own)
+            table.nominate((*others, *self._nominations))
             if inputs.profile.reads_residents:
                 table.settle(self._add_residents(frame.residents))
             frame = table.freeze()

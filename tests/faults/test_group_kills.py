@@ -1,0 +1,95 @@
+"""A controller that binds a group is killed at each of its writes: the next one binds all of it, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+
+from fleet.kube.scopes import CLUSTER_SCOPED
+from tests.e2e.world import ANYTHING, World
+from tests.faults.acting import killed, running
+from tests.faults.configured import HEAD
+from tests.faults.controller.line import Fault, Faults, Killed, Line, at, fair
+from tests.faults.hub_api import HubApi, a_hub
+from tests.faults.test_groups import GROUP, GROUPS
+from tests.faults.test_room import ONE, join, list_bound_by
+from tests.faults.virtual import EPOCH, virtual
+
+pytestmark = pytest.mark.timeout(600)
+
+MEMBERS: Final = ("p1", "p2", "p3")
+_WRITES: Final = re.compile(r"bindings|groups|resourceplacements/[^/]+$")
+_LONG_ENOUGH: Final = 30.0
+
+
+async def place(world: World, name: str, **annotations: str) -> None:
+    given = {f"scheduling.fleet.dev/{key}": text for key, text in {"requests": "cpu=1", **annotations}.items()}
+    metadata = {"name": name, "annotations": given}
+    spec = {"resourceSelectors": [ANYTHING], "policy": ONE}
+    await world.create(CLUSTER_SCOPED.placement, {"metadata": metadata, "spec": spec})
+
+
+async def a_group() -> tuple[HubApi, World]:
+    """And room for no more than its three members."""
+    hub = a_hub(clock=EPOCH.timestamp)
+    world = World(hub)
+    await join(world, "ams", cpu="2")
+    await join(world, "dub", cpu="1")
+    await world.create(GROUP, {"metadata": {"name": "web"}, "spec": {}})
+    for name in MEMBERS:
+        await place(world, name, group="web")
+    return hub, world
+
+
+async def live_until(hub: HubApi, file: Path, faults: Faults) -> Line:
+    """A controller until it is killed, or for a while."""
+    dead = asyncio.Event()
+    line = Line(hub, faults=faults, rng=Random(1), on_kill=dead.set)
+    async with killed(running(hub, file, HEAD + GROUPS, through=line)):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONG_ENOUGH):
+                await dead.wait()
+        line.cut(None)
+    return line
+
+
+@virtual
+async def test_X_18_kills_at_every_write_leave_no_half_group(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    hub, world = await a_group()
+    undisturbed = await live_until(hub, file, fair)
+    assert set(await list_bound_by(world)) == {*MEMBERS}
+    writes = [
+        number
+        for number, request in enumerate(undisturbed.requests)
+        if request.is_write and _WRITES.search(request.path)
+    ]
+    assert len(writes) > 5
+    ends = [
+        await one_death(file, number, fault)
+        for number in writes
+        for fault in (Killed(), Killed(arrives=0.0), Killed(arrives=3.0))  # lost, done, done later
+    ]
+    assert {True, False} == set(ends)
+
+
+async def one_death(file: Path, number: int, fault: Fault) -> bool:
+    """Whether the group was bound in the end: a placement that comes before it has only the room that is left."""
+    hub, world = await a_group()
+    line = await live_until(hub, file, at(number, fault))
+    assert [met for _, met in line.met] == [fault]
+    before = {*await list_bound_by(world)}
+    await place(world, "a-single")
+    async with running(hub, file, HEAD + GROUPS):
+        await asyncio.sleep(60)
+        bound = {*await list_bound_by(world)}
+        assert bound in ({*MEMBERS}, {"a-single"}), (number, fault, before, bound)
+        status = (await world.get(GROUP, "web"))["status"]
+        assert ("targets" in status, status["placed"]) == (False, len(bound & {*MEMBERS}))
+    return "p1" in bound
