@@ -16,6 +16,7 @@ import numpy as np
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import RESOURCE_UNKNOWN, HookContext
 from fleet.framework.explaining import (
+    EVERY_LABEL,
     MOST_SUGGESTIONS,
     ClusterEvent,
     ClusterEventKind,
@@ -33,6 +34,7 @@ from fleet.framework.scores import round_half_away_array
 from fleet.framework.state import CycleState
 from fleet.framework.status import MAX_CLUSTER_SCORE, Code, Status
 from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Verdict
+from fleet.model.keys import NODE_COUNT
 from fleet.model.views import PlacementPolicy
 from fleet.snapshot.capacity import MILLI
 from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Mask, Rows, from_bools, from_rows
@@ -42,7 +44,12 @@ GROWTH_PROPERTY: Final = "scaling.fleet.dev/max-"
 """Of a cluster, followed by a resource: how much of it the cluster may have after it has scaled up."""
 
 _INSUFFICIENT, _NEVER, _UNKNOWN = 1, 2, 3
-_EVENTS: Final = (ClusterEvent(ClusterEventKind.UPDATE_CAPACITY),)
+_EVENTS: Final = (
+    ClusterEvent(ClusterEventKind.UPDATE_CAPACITY),
+    ClusterEvent(ClusterEventKind.UPDATE_LABELS, (EVERY_LABEL,)),
+    ClusterEvent(ClusterEventKind.UPDATE_PROPERTIES, (NODE_COUNT,)),
+)
+"""What is needed per node, and what overrides change, is not part of the policy."""
 
 
 class ResourceFitArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

@@ -6,6 +6,7 @@ nothing but the answers of its callers to placements that wait.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,6 +48,7 @@ from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter, build_resource_filter
 from fleet.scheduler.companions import Companions, list_approval_rules, read_approval_facts
 from fleet.scheduler.load_requests import find_cpu_request
+from fleet.scheduler.priority_classes import PriorityClasses
 from fleet.scheduler.profiles import Frameworks, build_configured_frameworks
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
 from fleet.scheduler.quotas.quota_ledger import QuotaLedger
@@ -138,9 +140,10 @@ class LiveState:
         writes: Api | None = None,
         residents: ResidentLedger | None = None,
         annotations_of: Callable[[Metadata], Mapping[str, str]] | None = None,
+        classes: PriorityClasses | None = None,
     ) -> None:
-        """`hub` is for what is not watched, such as events; `writes` for the answers of callers; `residents` where no
-        scheduler of this process keeps them."""
+        """`hub` is for what is not watched, such as events; `writes` for the answers of callers; `residents` and
+        `classes` where no scheduler of this process keeps them."""
         self.caches = caches
         self.frameworks = frameworks
         self._frames = QuestionFrames(frame)
@@ -151,11 +154,11 @@ class LiveState:
         self.feeds = feeds
         self._resource_filter = resource_filter
         self._writes = writes
-        self._residents = residents
+        self._residents, self._classes = residents, classes
         self.note_profiles()
         self.companions = Companions(caches)
         self._requests = RequestCache(
-            self.companions.scheduler_name_of, annotations_of or self.companions.annotations_of, frameworks.reads_labels
+            self.companions.scheduler_name_of, annotations_of or self._read_annotations, frameworks.reads_labels
         )
         self._quotas = QuotaLedger(caches, self.companions.requests_of)
         self._departures: dict[str, int] = {}
@@ -195,14 +198,30 @@ class LiveState:
             resource_filter=build_resource_filter(settings),
             writes=api,
             residents=residents,
+            classes=PriorityClasses(caches.priority_classes, lambda _: None),
         )
+
+    async def run(self) -> None:
+        """Until cancelled: what is watched where no controller runs in this process."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.caches.run(), name="watching")
+            if self._classes is not None:
+                group.create_task(self._classes.watch.run(), name="priority classes")
 
     def note_profiles(self) -> None:
         """They are others, or new."""
+        if self._classes is not None and self.frameworks.evict:
+            self._classes.watch.need()
         if self._residents is not None:
             self._residents.keep(is_wanted=self.frameworks.read_residents)
         if self.frameworks.reads_quotas:
             self.caches.watch_quotas()
+
+    def _read_annotations(self, placement: Metadata) -> Mapping[str, str]:
+        annotations = self.companions.annotations_of(placement)
+        if self._classes is not None and self.frameworks.evict:
+            annotations |= self._classes.describe(self.companions.find(PlacementKey.of(placement)), placement)
+        return annotations
 
     def frame(self) -> Frame:
         """The present fleet."""

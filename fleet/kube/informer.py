@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from fleet.clock import Clock
 from fleet.kube.api import WRITE_CLASS, Api
@@ -55,3 +56,29 @@ class Informer(Generic[T]):
             optional=optional,
             on_problem=lambda problem: access.on_problem(resource, problem),
         )
+
+
+class WatchOnDemand:
+    """Of a kind that few processes read: makes no request before it is needed."""
+
+    def __init__(self, informer: Informer[Any], on_known: Callable[[], None]) -> None:
+        """`on_known` is called once all objects are known."""
+        self._reflector: Final = informer.reflector
+        self._on_known = on_known
+        self._is_needed = asyncio.Event()
+
+    async def run(self) -> NoReturn:
+        """Until cancelled."""
+        await self._is_needed.wait()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._reflector.run(), name="watching on demand")
+            await self._reflector.wait_for_sync()
+            self._on_known()
+        raise AssertionError("the watch has ended")
+
+    def need(self) -> None:
+        self._is_needed.set()
+
+    @property
+    def is_known(self) -> bool:
+        return self._reflector.is_synced

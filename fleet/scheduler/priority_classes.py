@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import Final, NoReturn
+from contextlib import suppress
+from typing import Final
 
 from fleet.errors import InputError
-from fleet.kube.informer import Informer
-from fleet.model.keys import NEVER
-from fleet.model.views import Observed, PriorityClass
+from fleet.kube.informer import Informer, WatchOnDemand
+from fleet.model.keys import NEVER, PREEMPTION_POLICY, PRIORITY, PRIORITY_CLASS
+from fleet.model.views import Metadata, Observed, PriorityClass
 from fleet.scheduler.companions import LARGEST_PRIORITY, Companion
 
 OnChange = Callable[[str], None]
@@ -20,22 +20,24 @@ class PriorityClasses:
     def __init__(self, informer: Informer[Observed[PriorityClass]], on_change: OnChange) -> None:
         self._informer: Final = informer
         self._on_change = on_change
-        self._is_needed = asyncio.Event()
+        self.watch: Final = WatchOnDemand(informer, lambda: on_change(""))
+        """Needed from when a class is named."""
         informer.store.subscribe(self._on_event)
-
-    async def run(self) -> NoReturn:
-        """Until cancelled. Makes no request before a class is named."""
-        await self._is_needed.wait()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._informer.reflector.run(), name="watching priority classes")
-            await self._informer.reflector.wait_for_sync()
-            self._on_change("")
-        raise AssertionError("the watch has ended")
 
     @property
     def are_known(self) -> bool:
         """Before that, a class that is named looks missing."""
-        return self._informer.reflector.is_synced
+        return self.watch.is_known
+
+    def describe(self, companion: Companion, placement: Metadata) -> dict[str, str]:
+        """As annotations, for decisions of profiles that evict; nothing while the class is missing."""
+        annotations: dict[str, str] = {}
+        named = placement.annotation(PRIORITY_CLASS) or ""
+        with suppress(InputError):
+            annotations[PRIORITY] = str(self.find_priority(companion, named))
+            if self.never_preempts(companion, named):
+                annotations[PREEMPTION_POLICY] = NEVER
+        return annotations
 
     def find_priority(self, companion: Companion, class_name: str) -> int:
         """`class_name` is that of the annotation. Raises InputError."""
@@ -58,11 +60,12 @@ class PriorityClasses:
         return policy == NEVER
 
     def _find_value(self, name: str) -> int:
-        self._is_needed.set()
+        self.watch.need()
         known = self._informer.store.get(name)
         if known is None:
-            is_known = self._informer.reflector.is_synced
-            problem = f"there is no PriorityClass {name}" if is_known else "priority classes have not been read yet"
+            problem = (
+                f"there is no PriorityClass {name}" if self.are_known else "priority classes have not been read yet"
+            )
             raise InputError(f"PriorityClassMissing: {problem}")
         if known.view.value > LARGEST_PRIORITY:
             raise InputError(f"PriorityClass {name} has the value {known.view.value}, above {LARGEST_PRIORITY}")

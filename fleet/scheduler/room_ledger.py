@@ -233,7 +233,7 @@ class RoomLedger:
 
     # --- changes on the hub -------------------------------------------------------------------------------------------
 
-    def _on_cluster(self, _: MemberCluster | None, new: MemberCluster | None) -> None:
+    def _on_cluster(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
         """A report ends what it includes. The event handlers hear of the same change right after this."""
         self._before_report = ("", NOTHING)
         if new is None:
@@ -245,6 +245,9 @@ class RoomLedger:
         reported_at, before = read_report_time(new), room.booked
         for name in [name for name, entry in room.unreported.items() if is_included(entry.applied, reported_at)]:
             room.drop(name)
+        if differ_in_needs(old, new):
+            for name, entry in list(room.unreported.items()):
+                room.put(name, entry._replace(requests=needs_on(self.find_needs(entry.placement), new)))
         self._settle(cluster, room, before)
         self._before_report = (cluster, before)
 
@@ -346,6 +349,13 @@ def _count_nodes(cluster: MemberCluster | None) -> int:
     reported = {} if cluster is None else cluster.status.properties or {}
     count = quantity_or_none(reported[NODE_COUNT].value) if NODE_COUNT in reported else None
     return 1 if count is None else max(int(count), 0)
+
+
+def differ_in_needs(old: MemberCluster | None, new: MemberCluster | None) -> bool:
+    """Whether placements may need something else on a cluster than before."""
+    if old is None or new is None:
+        return old is not new
+    return old.metadata.labels != new.metadata.labels or _count_nodes(old) != _count_nodes(new)
 
 
 def read_workloads(snapshot: Observed[PolicySnapshot] | None) -> tuple[str | None, str | None] | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Set
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final
 
 import structlog
 
 from fleet.clock import Clock, to_nanoseconds
-from fleet.errors import InputError, StaleInputs
+from fleet.errors import StaleInputs
 from fleet.external.extender_client import ExtenderClient
 from fleet.external.feed_collector import FeedCollector
 from fleet.framework.approvals import ApprovalFacts
@@ -41,7 +41,6 @@ from fleet.informers.shared_watches import SharedWatches
 from fleet.kube.api import Api, ClassedApi
 from fleet.kube.objects import RetryPolicy
 from fleet.kube.scopes import MEMBER_CLUSTERS
-from fleet.model.keys import NEVER, PREEMPTION_POLICY, PRIORITY, PRIORITY_CLASS
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import ApprovalRule, MemberCluster, Metadata
 from fleet.scheduler.attempt import AttemptRunner
@@ -245,6 +244,7 @@ class Scheduler:
             caches,
             self.table,
             self._placed,
+            evicts=lambda metadata: self._profile_of(metadata).evicts and not self._is_foreign(metadata),
             bindings=bindings,
             store=self.companion_status,
             reports=PreemptionReports(
@@ -389,8 +389,8 @@ class Scheduler:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._dispatcher.run(), name="sending writes")
             releasing = group.create_task(self._releases.run(), name="releasing bindings")
-            watching = group.create_task(self._priority_classes.run(), name="priority classes")
-            counting = group.create_task(self._placed.budgets.run(), name="disruption budgets")
+            watching = group.create_task(self._priority_classes.watch.run(), name="priority classes")
+            counting = group.create_task(self._placed.budgets.watch.run(), name="disruption budgets")
             compiling = group.create_task(self._compiler.run(), name="compiling large policies")
             scheduling = self._loop.run(self._settings.worker_count, epoch=self.epoch)
             working = group.create_task(scheduling, name="scheduling")
@@ -514,12 +514,7 @@ class Scheduler:
         """What decisions read beside policies: also priorities, if a profile evicts."""
         annotations = self.companions.annotations_of(placement)
         if self._placed.is_needed:
-            companion = self.companions.find(PlacementKey.of(placement))
-            named = placement.annotation(PRIORITY_CLASS) or ""
-            with suppress(InputError):
-                annotations[PRIORITY] = str(self._priority_classes.find_priority(companion, named))
-                if self._priority_classes.never_preempts(companion, named):
-                    annotations[PREEMPTION_POLICY] = NEVER
+            annotations |= self._priority_classes.describe(self.companions.find(PlacementKey.of(placement)), placement)
         return annotations
 
     def _read_rejectors(self, key: PlacementKey) -> frozenset[str] | None:

@@ -6,7 +6,11 @@ import asyncio
 from pathlib import Path
 from typing import Any, Final
 
-from fleet.kube.scopes import CLUSTER_SCOPED
+from api.live.live import LiveState
+from fleet.clock import SystemClock
+from fleet.kube.scopes import CLUSTER_SCOPED, PRIORITY_CLASSES
+from fleet.model.keys import PRIORITY_CLASS
+from fleet.settings import load_settings
 from tests.api.stage import Stage, a_stage
 from tests.api.test_room import report_all
 from tests.e2e.hub import soon
@@ -59,5 +63,35 @@ def test_W_04_why_tells_where_room_is_made_and_every_attempt_replays(tmp_path: P
             assert (report["same"], report["skipped"]) == (report["attempts"], [])
             assert report["attempts"] >= 4
             assert (await stage.json("/v1/placements/-/vip/why"))["preempting"] is None
+
+    asyncio.run(main())
+
+
+def test_an_api_without_a_controller_decides_with_the_priority_of_the_class(tmp_path: Path) -> None:
+    async def main() -> None:
+        file = tmp_path / "fleet.yaml"
+        file.write_text(EVICTING, encoding="utf-8")
+        async with a_stage(tmp_path, file=file) as stage:
+            value = {"metadata": {"name": "gold"}, "value": 700, "preemptionPolicy": "Never"}
+            await stage.world.create(PRIORITY_CLASSES, value)
+            metadata = {"name": "vip", "annotations": {PRIORITY_CLASS: "gold"}}
+            spec = {"resourceSelectors": [ANYTHING], "policy": ONE}
+            await stage.world.create(CLUSTER_SCOPED.placement, {"metadata": metadata, "spec": spec})
+            await stage.world.soon_on("vip", "ams-1")
+            settings = load_settings(file, {}, []).settings
+            live = LiveState.standalone(stage.hub, settings, clock=SystemClock(), jitter=lambda: 0.0)
+            running = asyncio.create_task(live.run())
+            await live.caches.wait_until_synced()
+
+            async def look() -> tuple[int, bool]:
+                request = live.build_scenario(live.get_placement("vip"), live.frame()).question.request
+                return (request.priority, request.never_preempts)
+
+            async def has_priority() -> bool:
+                return await look() == (700, True)
+
+            await soon(has_priority)
+            running.cancel()
+            await asyncio.wait((running,))
 
     asyncio.run(main())

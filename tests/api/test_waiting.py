@@ -94,7 +94,7 @@ async def a_desk(folder: Path, *, policy: Any = FIXED, profile: str = "approved"
         live = LiveState.standalone(stage.hub, settings.settings, clock=clock, jitter=lambda: 0.0)
         app = create_app(live, None, HubAuthorizer(stage.hub, clock=clock), settings)
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        watching = asyncio.create_task(live.caches.run())
+        watching = asyncio.create_task(live.run())
         try:
             await live.caches.wait_until_synced()
             async with httpx.AsyncClient(transport=transport, base_url="http://fleet") as client:

@@ -108,7 +108,7 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
         live = LiveState.standalone(transport, effective.settings, clock=clock, jitter=JITTER)
         if history is not None:
             HistoryMetrics(live.registry, state=history.state)
-        watching = [tasks.create_task(live.caches.run(), name="watching")]
+        watching = [tasks.create_task(live.run(), name="watching")]
         if live.feeds is not None:
             watching.append(tasks.create_task(live.feeds.run(), name="sampling feeds"))
         front_proxy = FrontProxy(transport, clock=clock) if options.aggregated else None

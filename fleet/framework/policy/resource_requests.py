@@ -87,9 +87,14 @@ class Needs(NamedTuple):
     overridden: tuple[OverriddenNeeds, ...] = ()
     """Beside the others."""
 
+    @property
+    def vary(self) -> bool:
+        """Whether they are not the same on all clusters."""
+        return bool(self.per_node or self.overridden)
+
     def on(self, nodes: int, labels: Mapping[str, str] | None = None) -> Mapping[str, int]:
         """On a cluster with that many nodes, and these labels."""
-        if not self.per_node and not self.overridden:
+        if not self.vary:
             return self.fixed
         total: Counter[str] = Counter()
         for needs in (self, *(each.read(labels) for each in self.overridden)):

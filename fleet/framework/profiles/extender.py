@@ -18,7 +18,7 @@ import numpy as np
 
 from fleet.errors import ExtenderUnavailable
 from fleet.framework.context import EXTENDER_IGNORED
-from fleet.framework.policy.resource_requests import format_amount
+from fleet.framework.policy.resource_requests import format_amount, parse_needs
 from fleet.framework.status import Code, Status
 from fleet.framework.types import ExternalQuery, ExternalResult, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.snapshot.columns.bitset import Int64Array, Rows, from_rows, to_rows
@@ -130,7 +130,9 @@ class Extender(PluginTraits):
 
     def _is_interested_in(self, req: PlacementRequest) -> bool:
         managed = self._ref.managed_resources
-        return not managed or not req.requests.keys().isdisjoint(managed)
+        overridden = (parse_needs(text) for each in req.overridden_requests for text in each.needs)
+        asked = {name for needs in (req.needs, *overridden) for name in (*needs.fixed, *needs.per_node)}
+        return not managed or not asked.isdisjoint(managed)
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -173,8 +175,10 @@ def describe_placement(req: PlacementRequest) -> dict[str, Any]:
     metadata |= {"generation": req.generation} if req.generation is not None else {}
     policy: dict[str, Any] = {} if req.policy is None else msgspec.to_builtins(req.policy)
     policy |= {} if req.wanted is None else {"numberOfClusters": req.wanted}
-    requests = {resource: format_amount(resource, amount) for resource, amount in req.requests.items()}
-    spec = {"schedulerName": req.scheduler_name, "policy": policy} | ({"requests": requests} if requests else {})
+    spec: dict[str, Any] = {"schedulerName": req.scheduler_name, "policy": policy}
+    for field, amounts in (("requests", req.requests), ("requestsPerNode", req.node_requests)):
+        if amounts:
+            spec[field] = {resource: format_amount(resource, amount) for resource, amount in amounts.items()}
     return {"metadata": metadata, "spec": spec}
 
 

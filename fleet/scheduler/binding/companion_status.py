@@ -230,7 +230,7 @@ class CompanionStatus:
         conditions = []
         listed = list(self._list_conditions(key, state, is_known=placement is not None))
         if preemptor is not None or PREEMPTING in before:
-            listed.append(_describe_preemptor(preemptor))
+            listed.append(_describe_preemptor(key, preemptor))
         for type, holds, reason, message in listed:
             status, known = str(holds), before.get(type)
             changed_at = known.last_transition_time if known is not None and known.status == status else None
@@ -339,10 +339,10 @@ def _keep_beginnings(state: WaitingState, known: WaitingState) -> WaitingState:
     return replace(state, waiting=tuple(dict.fromkeys(waiting)), nominated=tuple(dict.fromkeys(targets)))
 
 
-def _describe_preemptor(preemptor: Preemptor | None) -> tuple[str, bool, str, str]:
+def _describe_preemptor(key: PlacementKey, preemptor: Preemptor | None) -> tuple[str, bool, str, str]:
     if preemptor is None:
         return PREEMPTING, False, "NotPreempting", "no room is being made for the placement"
-    return PREEMPTING, True, preemptor.targets[0].phase, describe_preemptions(preemptor.targets)
+    return PREEMPTING, True, preemptor.targets[0].phase, describe_preemptions(key, preemptor.targets)
 
 
 def _encode_preemption(target: Preemption, priority: int) -> dict[str, Any]:

@@ -6,13 +6,12 @@ available while its binding says so.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final, NoReturn
+from typing import Final
 
 import msgspec
 
-from fleet.kube.informer import Informer
+from fleet.kube.informer import Informer, WatchOnDemand
 from fleet.model.keys import UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Condition, DisruptionBudget, Metadata, Observed, View
@@ -27,25 +26,14 @@ class DisruptionBudgets:
         """`on_change` is called with the placement of a budget that changed; with None once all are known."""
         self._informer: Final = informer
         self._on_change = on_change
-        self._is_needed = asyncio.Event()
+        self.watch: Final = WatchOnDemand(informer, lambda: on_change(None))
+        """Needed from when a profile evicts."""
         informer.store.subscribe(self._on_event)
-
-    async def run(self) -> NoReturn:
-        """Until cancelled. Makes no request before a profile evicts."""
-        await self._is_needed.wait()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._informer.reflector.run(), name="watching disruption budgets")
-            await self._informer.reflector.wait_for_sync()
-            self._on_change(None)
-        raise AssertionError("the watch has ended")
-
-    def need(self) -> None:
-        self._is_needed.set()
 
     @property
     def are_known(self) -> bool:
         """Before that, nothing may be evicted."""
-        return self._informer.reflector.is_synced
+        return self.watch.is_known
 
     def count_disruptions(self, key: PlacementKey, bindings: Iterable[Observed[Binding]], wanted: int | None) -> int:
         """How many of its bindings may be evicted now; `wanted` is the number of clusters that it asks for, if any."""

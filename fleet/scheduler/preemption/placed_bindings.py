@@ -17,11 +17,11 @@ from fleet.kube.resource import key_of
 from fleet.kube.scopes import owner_key
 from fleet.model.keys import NUMBER_OF_CLUSTERS, PICK_FIXED, PICK_N, PRIORITY_CLASS, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Binding, Metadata, Observed
+from fleet.model.views import Binding, MemberCluster, Metadata, Observed
 from fleet.scheduler.companions import Companions
 from fleet.scheduler.preemption.disruption_budgets import DisruptionBudgets
 from fleet.scheduler.priority_classes import PriorityClasses
-from fleet.scheduler.room_ledger import RoomLedger, needs_on, read_applied
+from fleet.scheduler.room_ledger import RoomLedger, differ_in_needs, needs_on, read_applied
 from fleet.snapshot.sidedata import LEAVING, PlacedBinding
 
 
@@ -56,6 +56,7 @@ class PlacedBindings:
         self._placed: dict[str, dict[str, PlacedBinding]] = {}
         """By cluster and key of the binding."""
         self._clusters_of: dict[PlacementKey, set[tuple[str, str]]] = {}
+        caches.clusters.subscribe(self._on_cluster)
         for kinds in caches.kinds:
             kinds.bindings.store.subscribe(self._on_owned)
             kinds.placements.store.subscribe(self._on_named)
@@ -66,7 +67,7 @@ class PlacedBindings:
         """Profiles were exchanged."""
         self.is_needed = is_needed
         if is_needed:
-            self.budgets.need()
+            self.budgets.watch.need()
         self.read_all()
 
     def read_all(self) -> None:
@@ -159,6 +160,12 @@ class PlacedBindings:
         known = old if new is None else new
         if self.is_needed and known is not None:
             self._changed.add(PlacementKey.of(known.view.metadata))
+
+    def _on_cluster(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
+        if self.is_needed and new is not None and differ_in_needs(old, new):
+            held = self._placed.get(new.metadata.name, {})
+            owners = {PlacementKey.parse(each.placement) for each in held.values()}
+            self._changed.update(key for key in owners if self._room.find_needs(key).vary)
 
     def _on_budget(self, key: PlacementKey | None) -> None:
         if key is None:

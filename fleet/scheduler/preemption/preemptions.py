@@ -9,7 +9,7 @@ the last of their objects is gone. Each step follows from the state of the hub, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Protocol
@@ -26,12 +26,12 @@ from fleet.kube.scopes import owner_key
 from fleet.kube.workqueue import WorkQueue
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import parse_timestamp
-from fleet.model.views import Binding, Observed, Placement, PlacementOptions
+from fleet.model.views import Binding, MemberCluster, Metadata, Observed, Placement, PlacementOptions
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, raise_failure
 from fleet.scheduler.preemption.placed_bindings import PlacedBindings, Standing, is_leaving
 from fleet.scheduler.preemption.preemptor import DRAINED, EVICTING, SELECTED, Preemption, Preemptor
-from fleet.scheduler.room_ledger import needs_on, read_applied
+from fleet.scheduler.room_ledger import differ_in_needs, needs_on, read_applied
 from fleet.snapshot.sidedata import Nomination
 
 CLAIM_TIMEOUT: Final = 600
@@ -74,15 +74,18 @@ class Preemptions:
         table: FleetTable,
         placed: PlacedBindings,
         *,
+        evicts: Callable[[Metadata], bool],
         bindings: BindingWriter,
         store: PreemptionStore,
         reports: Reports,
         clock: Clock,
     ) -> None:
-        self._caches, self._table, self._placed = caches, table, placed
+        """`evicts`: whether a placement is scheduled here, by a profile that makes room."""
+        self._caches, self._table, self._placed, self._evicts = caches, table, placed, evicts
         self._bindings, self._store, self._reports, self._clock = bindings, store, reports, clock
         self._open: dict[PlacementKey, Preemptor] = {}
         self._queue: WorkQueue[PlacementKey] = WorkQueue(clock=clock)
+        caches.clusters.subscribe(self._on_cluster)
         for kinds in caches.kinds:
             kinds.bindings.store.subscribe(self._on_binding)
             kinds.placements.store.subscribe(self._on_placement)
@@ -361,6 +364,14 @@ class Preemptions:
                 if new is None and any(not self._list_remaining(target) for target in preemptor.targets):
                     self._reports.requeue(key, VICTIMS_GONE)
 
+    def _on_cluster(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
+        """The room that is kept there is what would be needed there now."""
+        if self._open and differ_in_needs(old, new):
+            self._nominate()
+            if old is not None and new is None:
+                for key in [key for key in self._open if old.metadata.name in self.list_nominated(key)]:
+                    self._queue.add(key)
+
     def _on_placement(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
         known = old if new is None else new
         if self._open and known is not None and (new is None or new.view.metadata.deletion_timestamp):
@@ -370,6 +381,9 @@ class Preemptions:
         key, status = PlacementKey.of(options.metadata), options.status
         placement = self._caches.placement(key)
         if not status.preemptions or placement is None or placement.view.metadata.uid != status.placement_uid:
+            return
+        if not self._evicts(placement.view.metadata):
+            self._queue.add(key)  # what this process has written is cleared, what is foreign stays
             return
         targets = tuple(
             Preemption(each.cluster, each.victims, each.phase, parse_timestamp(each.since))

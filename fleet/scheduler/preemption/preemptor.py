@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fleet.framework.policy.resource_requests import Needs
+from fleet.model.placement_key import PlacementKey
 
 SELECTED: Final = "Selected"
 EVICTING: Final = "Evicting"
@@ -40,9 +41,18 @@ class Preemptor:
     targets: tuple[Preemption, ...]
 
 
-def describe_preemptions(targets: Iterable[Preemption]) -> str:
+def describe_preemptions(key: PlacementKey, targets: Iterable[Preemption]) -> str:
+    """For those who may read the placement: they need not know of other namespaces."""
     texts = (
-        _WORDS[target.phase].format(victims=", ".join(target.victims) or "nothing", cluster=target.cluster)
+        _WORDS[target.phase].format(victims=_name_victims(key, target.victims), cluster=target.cluster)
         for target in targets
     )
     return f"room is made for the placement: {'; '.join(texts)}"
+
+
+def _name_victims(key: PlacementKey, victims: Iterable[str]) -> str:
+    names = list(victims)
+    shown = [name for name in names if PlacementKey.parse(name).namespace == key.namespace]
+    others = len(names) - len(shown)
+    parts = [*shown, *([f"{others} of other namespaces"] if others else [])]
+    return ", ".join(parts) or "nothing"

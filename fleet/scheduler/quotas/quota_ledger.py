@@ -21,6 +21,7 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.selectors import matches
 from fleet.model.views import (
     Binding,
+    MemberCluster,
     Metadata,
     Observed,
     Placement,
@@ -29,7 +30,7 @@ from fleet.model.views import (
     PlacementQuotaSpec,
     PolicySnapshot,
 )
-from fleet.scheduler.room_ledger import needs_on, read_workloads
+from fleet.scheduler.room_ledger import differ_in_needs, needs_on, read_workloads
 
 Amounts = Mapping[str, int]
 
@@ -81,6 +82,7 @@ class QuotaLedger:
         """By placement with writes of unknown outcome, the clusters that are given back once these are read."""
         self._stale: set[PlacementKey] = set()
         self._is_new = True
+        caches.clusters.subscribe(self._on_cluster)
         for kinds in caches.kinds:
             kinds.quotas.store.subscribe(self._on_quota)
             kinds.placements.store.subscribe(self._on_placement)
@@ -146,10 +148,13 @@ class QuotaLedger:
         return () if known is None else tuple(share for name in known.quotas for share in self._list_of(name))
 
     def has_room(self, key: PlacementKey) -> bool:
-        """Whether one more copy of the placement fits, on a cluster with one node."""
-        shares = self.list_shares(key)
-        needs = {**self._read_needs(key).on(1), CLUSTERS: 1}
-        return all(needs.get(share.resource, 0) <= share.left for share in shares)
+        """Whether one more copy of the placement fits, on any cluster."""
+        shares, needs = self.list_shares(key), self._read_needs(key)
+        copies = [needs_on(needs, cluster) for cluster in self._caches.clusters.values()] if needs.vary else []
+        return any(
+            all((1 if share.resource == CLUSTERS else amounts.get(share.resource, 0)) <= share.left for share in shares)
+            for amounts in copies or [needs.on(1)]
+        )
 
     def list_used(self) -> dict[tuple[str, str], int]:
         """By quota and resource, of all resources that the quotas name."""
@@ -269,6 +274,19 @@ class QuotaLedger:
             self._quotas[name] = _Quota(new.view.metadata.namespace, spec, least, most)
         self._is_new = True
         self.on_use()
+        self.on_change(None)
+
+    def _on_cluster(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
+        """Where needs vary, others may be needed there now."""
+        known = old if new is None else new
+        if not self._quotas or known is None or not differ_in_needs(old, new):
+            return
+        cluster = known.metadata.name
+        keys = {owner_key(binding.view.metadata) for binding in self._caches.bindings_on(cluster)}
+        keys |= {key for key, clusters in self._reserved.items() if cluster in clusters}
+        for key in keys:
+            if key in self._known and self._known[key][1].vary:
+                self._note_use(key)
         self.on_change(None)
 
     def _on_placement(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:

@@ -37,10 +37,11 @@ class PreemptionReports:
     def report_preempting(self, key: PlacementKey, targets: tuple[Preemption, ...]) -> None:
         placement = self.caches.placement(key)
         if placement is not None:
-            self.events.report_preempting(self.caches.kinds_of(key), placement, describe_preemptions(targets))
+            self.events.report_preempting(self.caches.kinds_of(key), placement, describe_preemptions(key, targets))
 
     def report_evicted(self, victim: PlacementKey, cluster: str, preemptor: PlacementKey) -> None:
         placement = self.caches.placement(victim)
         if placement is not None:
-            text = f"leaves cluster {cluster}, where room is needed for placement {preemptor}"
+            who = f"placement {preemptor}" if preemptor.namespace == victim.namespace else "a more important placement"
+            text = f"leaves cluster {cluster}, where room is needed for {who}"
             self.events.report_evicted(self.caches.kinds_of(victim), placement, text)

@@ -9,6 +9,12 @@ import pytest
 
 from fleet.external.extender_client import ExtenderClient
 from fleet.external.http_client import LARGEST_ANSWER
+from fleet.framework.bindings import PlacementBindings
+from fleet.framework.context import HookContext, QueryPending
+from fleet.framework.policy.resource_requests import OverriddenNeeds
+from fleet.framework.profiles.extender import Extender, ExtenderRef
+from fleet.framework.request import PlacementRequest
+from fleet.framework.state import CycleState
 from fleet.framework.types import ExternalQuery, ExternalResult
 from fleet.settings.document.extenders import ExtenderDocument
 from plugins.default_profile import compile_default
@@ -130,3 +136,22 @@ def test_answers_about_further_clusters_are_added() -> None:
             return (await client.answer(first, ExternalQuery("k", {**payload, "clusters": more}))).query_results["k"]
 
         assert set(asyncio.run(main()).value) == {"ams-1", "dub-1", "osl-1"}
+
+
+@pytest.mark.parametrize(
+    "needs",
+    [
+        {"node_requests": {"example.com/gpu": 2}},
+        {"overridden_requests": (OverriddenNeeds(rules=((),), needs=("", "example.com/gpu=2")),)},
+    ],
+)
+def test_an_extender_manages_what_is_needed_on_each_node_and_on_some_clusters_only(needs: dict[str, Any]) -> None:
+    extender = Extender(ExtenderRef(name="cards", filters=True, managed_resources=("example.com/gpu",)))
+    ctx = HookContext(now=0, bindings=PlacementBindings())
+    frame = a_frame(*clusters("ams-1"))
+    plain, own = PlacementRequest(placement="web"), PlacementRequest(placement="web", **needs)
+    assert extender.filter(ctx, CycleState(), plain, frame, frame.valid).ok == frame.valid
+    with pytest.raises(QueryPending) as asked:
+        extender.filter(ctx, CycleState(), own, frame, frame.valid)
+    spec = asked.value.query.payload["placement"]["spec"]
+    assert spec.get("requestsPerNode") == ({"example.com/gpu": "2"} if "node_requests" in needs else None)
