@@ -8,7 +8,7 @@ placement still fits. While a placement waits for those that leave, its cluster 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,6 +17,8 @@ from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import HookContext
 from fleet.framework.explaining import ClusterEvent
 from fleet.framework.handle import Handle
+from fleet.framework.needs import read_quota_amounts
+from fleet.framework.policy.quotas import QuotaShare
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
@@ -48,7 +50,7 @@ Removed = dict[int, tuple[PlacedBinding, ...]]
 
 
 class DefaultPreemption(PluginTraits):
-    READS = ("room", "bindings")
+    READS = ("room", "bindings", "labels", "properties")
     READS_POLICY_ONLY = True
     ROW_LOCAL = True
     REASONS = ReasonTable(
@@ -92,7 +94,8 @@ class DefaultPreemption(PluginTraits):
             return _refuse(ctx, "room is being made already")
         if verdicts.refusals:
             return _refuse(ctx, "the placement as a whole was refused")
-        removable = dict(_find_removable(ctx, req, frame, verdicts))
+        lent = _find_lent(ctx, req, frame)
+        removable = dict(_find_removable(ctx, req, frame, verdicts, lent))
         fitting = ctx.judge_without(removable)
         victims = _spare(ctx, {row: removed for row, removed in removable.items() if fitting >> row & 1})
         chosen = _choose(frame, victims, ctx.shortfall)
@@ -116,7 +119,7 @@ def _refuse(ctx: HookContext, why: str) -> tuple[None, Status]:
 
 
 def _find_removable(
-    ctx: HookContext, req: PlacementRequest, frame: Frame, verdicts: Verdicts
+    ctx: HookContext, req: PlacementRequest, frame: Frame, verdicts: Verdicts, lent: Sequence[QuotaShare]
 ) -> Iterator[tuple[int, tuple[PlacedBinding, ...]]]:
     """Rows where eviction may help, from the cursor on, with what may be removed there."""
     order, codes = frame.scan_order(), verdicts.codes()
@@ -125,21 +128,36 @@ def _find_removable(
     for row in (*order[start:].tolist(), *order[:start].tolist()):
         if codes[row] != Code.UNSCHEDULABLE or not left:
             continue
-        removable = tuple(binding for binding in frame.placed[row] if _is_removable(binding, req))
+        removable = tuple(binding for binding in frame.placed[row] if _is_removable(binding, req, lent))
         if removable:
             left -= 1
-            yield row, tuple(sorted(removable, key=_importance))
+            yield row, tuple(sorted(removable, key=lambda binding: _importance(binding, lent)))
 
 
-def _is_removable(binding: PlacedBinding, req: PlacementRequest) -> bool:
+def _find_lent(ctx: HookContext, req: PlacementRequest, frame: Frame) -> list[QuotaShare]:
+    """Of its quotas those that lack what others have borrowed, and would stay within their guarantees."""
+    amounts = read_quota_amounts(req, frame) if req.quotas else {}
+    most = {resource: int(column.max(initial=0)) * ctx.shortfall for resource, column in amounts.items()}
+    return [
+        share
+        for share in req.quotas
+        if share.pool_left < most.get(share.resource, 0) and share.may_reclaim(most[share.resource])
+    ]
+
+
+def _is_removable(binding: PlacedBinding, req: PlacementRequest, lent: Sequence[QuotaShare]) -> bool:
     if binding.placement == req.key:
         return False
-    return binding.state == LEAVING or (binding.priority < req.priority and binding.disruptions > 0)
+    if binding.state == LEAVING:
+        return True
+    is_borrowed = any(share.has_lent(binding) for share in lent)
+    return binding.disruptions > 0 and (binding.priority < req.priority or is_borrowed)
 
 
-def _importance(binding: PlacedBinding) -> tuple[bool, int, int, str]:
-    """The most important first; what leaves in any case is last."""
-    return binding.state == LEAVING, -binding.priority, binding.started, binding.placement
+def _importance(binding: PlacedBinding, lent: Sequence[QuotaShare]) -> tuple[bool, int, int, int, str]:
+    """The most important first, then what is borrowed in part, and as a whole; what leaves in any case is last."""
+    borrowed = sum(share.has_lent(binding) + share.has_lent(binding, wholly=True) for share in lent)
+    return binding.state == LEAVING, borrowed, -binding.priority, binding.started, binding.placement
 
 
 def _spare(ctx: HookContext, removed: Removed) -> Removed:

@@ -6,7 +6,8 @@ placement is on already is paid for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,20 +23,29 @@ from fleet.framework.explaining import (
     Suggestion,
 )
 from fleet.framework.handle import Handle
-from fleet.framework.needs import read_amounts, read_row
+from fleet.framework.needs import read_quota_amounts, read_row
 from fleet.framework.operations import Target
-from fleet.framework.policy.quotas import CLUSTERS, QuotaShare
+from fleet.framework.policy.quotas import CLUSTERS, QuotaShare, read_taken
 from fleet.framework.policy.resource_requests import format_amount
 from fleet.framework.request import PlacementRequest
-from fleet.framework.state import CycleState
+from fleet.framework.state import CycleState, FrozenState, StateData, StateKey
 from fleet.framework.status import Code, Status
-from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Verdict
+from fleet.framework.types import Delta, Details, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.model.keys import PICK_N
 from fleet.model.views import PlacementPolicy
-from fleet.snapshot.columns.bitset import Int64Array, Mask, from_bools, from_rows, to_rows
+from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Mask, from_bools, from_rows, to_rows
 from fleet.snapshot.frame import Frame
+from fleet.snapshot.sidedata import PlacedBinding
 
 _EXCEEDED: Final = 1
+_REMOVED: Final = StateKey("filter/QuotaFit")
+
+
+@dataclass(frozen=True)
+class _Removed(FrozenState):
+    """Bindings that are taken away for the sake of argument (-1), or added."""
+
+    by_row: Mapping[int, tuple[tuple[int, PlacedBinding], ...]]
 
 
 def _shorten(details: Details) -> str:
@@ -73,15 +83,37 @@ class QuotaFit(PluginTraits):
     def pre_filter(
         self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame
     ) -> tuple[Mask | None, Status | None]:
-        del ctx, state, frame
-        return None, None if req.quotas else Status.new(Code.SKIP)
+        del ctx, frame
+        if not req.quotas:
+            return None, Status.new(Code.SKIP)
+        state.write(_REMOVED, _Removed({}))
+        return None, None
+
+    def pre_filter_extensions(self) -> QuotaFit:
+        return self
+
+    def add(
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
+    ) -> Status | None:
+        """Bindings that leave give back what they count in the placement's own quotas, and what they have borrowed."""
+        del ctx, req, frame
+        held = state.read(_REMOVED)
+        assert isinstance(held, _Removed)
+        removed = dict(held.by_row)
+        for delta in deltas:
+            if delta.binding is not None:
+                removed[delta.row] = (*removed.get(delta.row, ()), (delta.sign, delta.binding))
+        state.write(_REMOVED, _Removed(removed))
+        return None
+
+    remove = add
 
     def post_batch(
         self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, desired: int
     ) -> tuple[int, Status | None]:
         """As many as fit are picked at once; then Filter rejects the others."""
         del state
-        amounts = _list_amounts(req, frame)
+        amounts = read_quota_amounts(req, frame)
         fitting = desired
         for share in req.quotas:
             largest = int(amounts[share.resource].max(initial=0)) if share.resource in amounts else 0
@@ -92,10 +124,10 @@ class QuotaFit(PluginTraits):
 
     def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         """For policies that take every cluster, those that come first by name get what is left."""
-        del state
         if not req.quotas:
             return Verdict(ok=frame.valid)
-        amounts = _list_amounts(req, frame)
+        removed = state.read(_REMOVED, default=None)
+        amounts = read_quota_amounts(req, frame)
         given_up = _list_given_up(ctx)
         shares = [share for share in req.quotas if share.resource in amounts]
         left = {share: share.left + _sum(amounts, share, given_up) for share in shares}
@@ -104,7 +136,7 @@ class QuotaFit(PluginTraits):
             fits = np.ones(frame.size, dtype=np.bool_)
             for share in shares:
                 left[share] -= _sum(amounts, share, ctx.picked)
-                fits &= amounts[share.resource] <= left[share]
+                fits &= _fit(share, amounts[share.resource], left[share], removed, at_once=ctx.shortfall or 1)
             ok |= from_bools(fits)
         else:
             rows = frame.sort_by_name(alive & ~ctx.active)
@@ -150,7 +182,7 @@ class QuotaFit(PluginTraits):
     def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion]:
         """Requests that fit into what is left, on as many clusters as are missing."""
         req, frame = rejected.request, rejected.frame
-        amounts = _list_amounts(req, frame)
+        amounts = read_quota_amounts(req, frame)
         edits: dict[str, int] = {}
         for share in req.quotas:
             if share.resource not in amounts or share.resource == CLUSTERS:
@@ -167,9 +199,36 @@ def _never_helps(versions: ClusterVersions, req: PlacementRequest) -> bool:
     return False
 
 
-def _list_amounts(req: PlacementRequest, frame: Frame) -> dict[str, Int64Array]:
-    """What a copy takes of each resource, by row."""
-    return {**read_amounts(req, frame), CLUSTERS: np.ones(frame.size, dtype=np.int64)}
+def _fit(share: QuotaShare, amounts: Int64Array, left: int, removed: StateData | None, *, at_once: int) -> BoolArray:
+    """By row. Where bindings are taken away for the sake of argument, so many clusters have to fit together."""
+    fits: BoolArray = amounts <= left
+    for row, bindings in (removed.by_row if isinstance(removed, _Removed) else {}).items():
+        amount = int(amounts[row])
+        own = sum(_count_own(share, sign, binding) for sign, binding in bindings)
+        gone = own + (_count_borrowed(share, bindings, at_once) if share.may_reclaim(amount * at_once) else 0)
+        extra = left - share.left
+        own_left, pool_left = share.own_left + extra, share.pool_left + extra
+        fits[row] = amount <= own_left // at_once + own and amount <= pool_left // at_once + gone
+    return fits
+
+
+def _count_own(share: QuotaShare, sign: int, binding: PlacedBinding) -> int:
+    return -sign * read_taken(binding, share.resource) if share.quota in binding.quotas else 0
+
+
+def _count_borrowed(share: QuotaShare, bindings: Sequence[tuple[int, PlacedBinding]], at_once: int) -> int:
+    """What is within the guarantee of another quota stays its own."""
+    return sum(
+        min(
+            borrowed // at_once,
+            sum(
+                -sign * read_taken(binding, share.resource)
+                for sign, binding in bindings
+                if quota in binding.quotas and share.quota not in binding.quotas
+            ),
+        )
+        for quota, borrowed in share.borrowers
+    )
 
 
 def _list_given_up(ctx: HookContext) -> int:

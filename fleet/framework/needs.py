@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from fleet.framework.handle import Handle
+from fleet.framework.policy.quotas import CLUSTERS
 from fleet.framework.policy.resource_requests import OverriddenNeeds
 from fleet.framework.request import PlacementRequest
 from fleet.model.keys import NODE_COUNT
@@ -29,6 +30,11 @@ def read_amounts(req: PlacementRequest, frame: Frame) -> dict[str, Int64Array]:
         for overridden in needs.overridden:
             _add_overridden(amounts, overridden, frame, nodes)
     return amounts
+
+
+def read_quota_amounts(req: PlacementRequest, frame: Frame) -> dict[str, Int64Array]:
+    """What a copy takes of each resource of quotas, by row."""
+    return {**read_amounts(req, frame), CLUSTERS: np.ones(frame.size, dtype=np.int64)}
 
 
 def _add(amounts: dict[str, Int64Array], resource: str, more: Int64Array) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from fleet.framework.status import Code, Status
 from fleet.snapshot.columns.bitset import Int64Array, Mask, Rows
+from fleet.snapshot.sidedata import PlacedBinding
 
 TieBreak = Literal["nameDescending", "nameAscending", "hashed"]
 Ranking = Literal["lexicographic", "weighted"]
@@ -88,6 +89,8 @@ class Delta:
     row: int
     placement: str
     sign: int
+    binding: PlacedBinding | None = None
+    """With what it takes, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)

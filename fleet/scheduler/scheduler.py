@@ -181,6 +181,7 @@ class Scheduler:
             companions=self.companions,
             classes=self._priority_classes,
             room=self._room,
+            quotas=self._quotas,
             compares_room=self._compares_room,
         )
         self._placed.need(is_needed=self.frameworks.evict)

@@ -41,6 +41,8 @@ class PlacedBinding(NamedTuple):
     """The room that it takes."""
     disruptions: int = 0
     """How many bindings of its placement may be evicted."""
+    quotas: tuple[str, ...] = ()
+    """Those that its placement counts in."""
 
 
 class ResidentGroup(msgspec.Struct, frozen=True, array_like=True, order=True, cache_hash=True):

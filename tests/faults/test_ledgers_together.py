@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fleet.framework.status import Code, Status
 from fleet.kube.resource import STATUS
@@ -151,7 +151,7 @@ async def own_agents(scene: Scene, name: str = "agents", cpu: str = "1", **annot
 
 async def count_nodes(scene: Scene, cluster: str, nodes: int) -> None:
     counted = {"value": str(nodes), "observationTime": "2026-03-10T09:00:00Z"}
-    status = {"properties": {"kubernetes-fleet.io/node-count": counted}}
+    status: dict[str, Any] = {"properties": {"kubernetes-fleet.io/node-count": counted}}
     await scene.world.patch(MEMBER_CLUSTERS, cluster, {"status": status}, subresource=STATUS)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
+from fleet.model.keys import PARENT_PLACEMENT
 from tests.e2e.hub import soon
 from tests.faults.configured import Scene, a_scene
 from tests.faults.virtual import virtual
@@ -285,3 +286,100 @@ async def test_X_20_profiles_without_the_plugin_do_not_ask_for_quotas(tmp_path: 
         await place(scene, "large", "cpu=20", team="a")
         await soon(lambda: _uses(scene, "large", 1))
         assert "clusterplacementquotas" not in scene.controller.caches.sizes()
+
+
+# --- what is borrowed is taken back -----------------------------------------------------------------------------------
+
+RECLAIMING: Final = """
+profiles:
+- base: ExtendedProfile
+  plugins: {multiPoint: {enabled: [{name: QuotaFit}, {name: DefaultPreemption}]}}
+"""
+
+
+async def lend(scene: Scene, *clusters: str) -> None:
+    """Team a uses 12 of its 10, team b 5 of its 10."""
+    await join(scene, *(clusters or ("ams",)))
+    for team in ("a", "b"):
+        await allow(scene, f"team-{team}", min={"cpu": "10"}, max={"cpu": "20"}, team=team)
+    for name, requests, team in (("a-own", "cpu=10", "a"), ("b-own", "cpu=5", "b"), ("a-more", "cpu=2", "a")):
+        await place(scene, name, requests, team=team)
+        await soon(lambda name=name: _uses(scene, name, 1))  # type: ignore[misc]
+
+
+async def _is_given_up(scene: Scene, *placements: str) -> bool:
+    bindings = await scene.world.all(CLUSTER_SCOPED.binding)
+    given_up = {each["metadata"]["labels"][PARENT_PLACEMENT] for each in bindings if is_unscheduled(each)}
+    return given_up == set(placements)
+
+
+def is_unscheduled(binding: Json) -> bool:
+    return bool(binding["spec"]["state"] == "Unscheduled")
+
+
+async def roll_out(scene: Scene) -> None:
+    for binding in await scene.world.all(CLUSTER_SCOPED.binding):
+        if is_unscheduled(binding):
+            await scene.world.delete(CLUSTER_SCOPED.binding, binding["metadata"]["name"])
+
+
+@virtual
+async def test_T_13_X_20_a_guarantee_takes_back_what_others_borrowed_and_no_more(tmp_path: Path) -> None:
+    """Of equal priority. What was taken back is not borrowed again while it is kept, also not over a restart."""
+    async with a_scene(tmp_path, RECLAIMING) as scene:
+        await lend(scene)
+        await place(scene, "a-four", "cpu=4", team="a")
+        assert "cpu 12 of 20 used, 17 of 20 by all, asked 4, 1 short" in await read_message(scene, "a-four")
+        await scene.world.delete(CLUSTER_SCOPED.placement, "a-four")
+        await place(scene, "b-more", "cpu=5", team="b")
+        await soon(lambda: _is_given_up(scene, "a-more"))
+        await place(scene, "a-small", "cpu=1", team="a")
+        await asyncio.sleep(60)
+        assert await scene.world.in_use("a-small") == set()
+    async with a_scene(tmp_path, RECLAIMING, after=scene) as again:
+        await asyncio.sleep(60)
+        assert await again.world.in_use("a-small") == set()
+        await roll_out(again)
+        await soon(lambda: _uses(again, "b-more", 1))
+        await asyncio.sleep(600)
+        assert await _uses(again, "a-own", 1)
+        assert [await again.world.in_use(name) for name in ("a-more", "a-small")] == [set(), set()]
+        assert again.sample("fleet_quota_used", quota="team-a", resource="cpu") == 10
+        assert again.sample("fleet_quota_used", quota="team-b", resource="cpu") == 10
+
+
+@virtual
+async def test_X_20_what_a_quota_guarantees_is_not_taken_whatever_the_priority(tmp_path: Path) -> None:
+    """Neither to borrow, nor to go back within a guarantee; within one quota priorities count."""
+    async with a_scene(tmp_path, RECLAIMING) as scene:
+        await lend(scene)
+        await place(scene, "b-large", "cpu=6", team="b")
+        await asyncio.sleep(120)
+        assert await _is_given_up(scene), "it would borrow itself"
+        await scene.world.create(CLUSTER_SCOPED.options, {"metadata": {"name": "a-vip"}, "spec": {"priority": 1000}})
+        await place(scene, "a-vip", "cpu=4", team="a")
+        await asyncio.sleep(30)
+        await roll_out(scene)
+        await soon(lambda: _uses(scene, "a-vip", 1))
+        await asyncio.sleep(60)
+        assert await scene.world.in_use("b-own") == {"ams"}
+
+
+@virtual
+async def test_X_20_clusters_and_several_at_once_are_taken_back(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, RECLAIMING) as scene:
+        await join(scene, "ams", "dub", "lon")
+        for team in ("a", "b"):
+            await allow(scene, f"team-{team}", min={"clusters": "2"}, team=team)
+        for name in ("a-1", "a-2"):
+            await place(scene, name, team="a", policy=pick(2))
+        await soon(lambda: _have_placed(scene, 4))
+        options = {"metadata": {"name": "b-two"}, "spec": {"minTargets": 2}}
+        await scene.world.create(CLUSTER_SCOPED.options, options)
+        await place(scene, "b-two", team="b", policy=pick(2))
+        await asyncio.sleep(30)
+        await roll_out(scene)
+        await soon(lambda: _uses(scene, "b-two", 2))
+        await asyncio.sleep(600)
+        assert await count_placed(scene, "a-") == 2
+        assert await count_placed(scene, "b-") == 2

@@ -239,7 +239,7 @@ class Runner:
         self.state = state.clone()
         try:
             if any(self._list_extensions()):
-                deltas = [Delta(row, binding.placement, -1) for row in removed for binding in removed[row]]
+                deltas = [Delta(row, binding.placement, -1, binding) for row in removed for binding in removed[row]]
                 self.run_remove_placement(hypothetical, deltas)
             for entry in filters:
                 if alive:

@@ -21,8 +21,9 @@ from fleet.model.views import Binding, MemberCluster, Metadata, Observed
 from fleet.scheduler.companions import Companions
 from fleet.scheduler.preemption.disruption_budgets import DisruptionBudgets
 from fleet.scheduler.priority_classes import PriorityClasses
+from fleet.scheduler.quotas.quota_ledger import QuotaLedger
 from fleet.scheduler.room_ledger import RoomLedger, differ_in_needs, needs_on, read_applied
-from fleet.snapshot.sidedata import LEAVING, PlacedBinding
+from fleet.snapshot.sidedata import LEAVING, Nomination, PlacedBinding
 
 
 class Standing(NamedTuple):
@@ -41,11 +42,12 @@ class PlacedBindings:
         companions: Companions,
         classes: PriorityClasses,
         room: RoomLedger,
+        quotas: QuotaLedger,
         compares_room: Callable[[Metadata], bool],
     ) -> None:
         """`compares_room`: whether the placement is scheduled here, by a profile that looks at room."""
         self._caches, self._table, self._companions, self._classes = caches, table, companions, classes
-        self._room, self._compares_room = room, compares_room
+        self._room, self._quotas, self._compares_room = room, quotas, compares_room
         self.budgets = DisruptionBudgets(caches.disruption_budgets, self._on_budget)
         self.is_needed = False
         """Whether a profile evicts: until then nothing is kept."""
@@ -62,6 +64,7 @@ class PlacedBindings:
             kinds.placements.store.subscribe(self._on_named)
             kinds.options.store.subscribe(self._on_named)
             kinds.policy_snapshots.store.subscribe(self._on_owned)
+            kinds.quotas.store.subscribe(lambda *_: self.read_all())
 
     def need(self, *, is_needed: bool) -> None:
         """Profiles were exchanged."""
@@ -115,6 +118,16 @@ class PlacedBindings:
         wanted = int(count) if kind == PICK_N and count.isdecimal() else None
         return Standing(priority, self.budgets.count_disruptions(key, self._caches.bindings(key), wanted))
 
+    def may_reclaim(self, key: PlacementKey, victim: PlacementKey, cluster: str) -> bool:
+        """Whether it has borrowed there what the quota of the placement guarantees."""
+        needs, quotas = self._room.find_needs(victim), self._quotas.list_quotas(victim)
+        amounts = needs_on(needs, self._caches.clusters.get(cluster))
+        binding = PlacedBinding(str(victim), requests=tuple(sorted(amounts.items())), quotas=quotas)
+        return self._quotas.may_reclaim(key, binding)
+
+    def keep_quota(self, nominations: Iterable[Nomination]) -> None:
+        self._quotas.keep(nominations)
+
     def takes_room(self, key: PlacementKey, priority: int) -> bool:
         """Whether it may have come where room was kept with this priority."""
         placement = self._caches.placement(key)
@@ -135,14 +148,14 @@ class PlacedBindings:
         former = self._clusters_of.pop(key, set())
         for cluster, name in former:
             del self._placed[cluster][name]
-        needs = self._room.find_needs(key)
-        bindings = self._caches.bindings(key) if any(needs) else []
+        needs, quotas = self._room.find_needs(key), self._quotas.list_quotas(key)
+        bindings = self._caches.bindings(key) if any(needs) or quotas else []
         present = self._clusters_of[key] = set()
         if bindings:
             standing = self.find_standing(key) or Standing()
             for binding in bindings:
                 amounts = needs_on(needs, self._caches.clusters.get(binding.view.spec.target_cluster))
-                placed = _describe(binding, str(key), standing, tuple(sorted(amounts.items())))
+                placed = _describe(binding, str(key), standing, tuple(sorted(amounts.items())), quotas)
                 if placed is not None:
                     cluster, name = binding.view.spec.target_cluster, key_of(binding.view.metadata)
                     self._placed.setdefault(cluster, {})[name] = placed
@@ -177,14 +190,18 @@ class PlacedBindings:
 
 
 def _describe(
-    binding: Observed[Binding], placement: str, standing: Standing, needs: tuple[tuple[str, int], ...]
+    binding: Observed[Binding],
+    placement: str,
+    standing: Standing,
+    needs: tuple[tuple[str, int], ...],
+    quotas: tuple[str, ...],
 ) -> PlacedBinding | None:
     started = read_applied(binding.raw).created_at or 0
     if is_leaving(binding.view):
-        return PlacedBinding(placement, standing.priority, started, LEAVING, needs)
+        return PlacedBinding(placement, standing.priority, started, LEAVING, needs, quotas=quotas)
     if standing.disruptions <= 0:
         return None
-    return PlacedBinding(placement, standing.priority, started, "", needs, standing.disruptions)
+    return PlacedBinding(placement, standing.priority, started, "", needs, standing.disruptions, quotas)
 
 
 def is_leaving(binding: Binding) -> bool:

@@ -210,7 +210,7 @@ class Preemptions:
             standings = {name: self._placed.find_standing(PlacementKey.parse(name)) for name in first}
             if None in standings.values():
                 return  # `resume` goes on
-            refused = [name for name, standing in standings.items() if not self._may_evict(standing, key)]
+            refused = [name for name in first if not self._may_evict(standings[name], key, name, first[name])]
             if refused:
                 log.info("a binding may not be evicted any more", placement=str(key), victim=refused[0])
                 self._lose(key, self.list_nominated(key))
@@ -225,11 +225,12 @@ class Preemptions:
         self._reports.report_evicted(victim, cluster, key)
         self._reports.requeue(victim, EVICTED)
 
-    def _may_evict(self, standing: Standing | None, key: PlacementKey) -> bool:
+    def _may_evict(self, standing: Standing | None, key: PlacementKey, victim: str, cluster: str) -> bool:
         preemptor = self._open.get(key)
-        if preemptor is None or standing is None:
+        if preemptor is None or standing is None or standing.disruptions <= 0:
             return False
-        return standing.disruptions > 0 and standing.priority < preemptor.priority
+        matters_less = standing.priority < preemptor.priority
+        return matters_less or self._placed.may_reclaim(key, PlacementKey.parse(victim), cluster)
 
     def _list_live(self, key: PlacementKey) -> list[tuple[str, str]]:
         """Clusters, and victims that have not been given up there."""
@@ -341,7 +342,9 @@ class Preemptions:
         self._drop_targets(key, self.list_nominated(key))
 
     def _nominate(self) -> None:
-        self._table.nominate(tuple(self._list_nominations()))
+        nominations = tuple(self._list_nominations())
+        self._table.nominate(nominations)
+        self._placed.keep_quota(nominations)
 
     def _list_nominations(self) -> Iterator[Nomination]:
         for key, preemptor in self._open.items():

@@ -7,8 +7,9 @@ brought up to date when they are read. On a hub without quotas nothing is summed
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fleet.errors import InputError
@@ -31,6 +32,7 @@ from fleet.model.views import (
     PolicySnapshot,
 )
 from fleet.scheduler.room_ledger import differ_in_needs, needs_on, read_workloads
+from fleet.snapshot.sidedata import Nomination, PlacedBinding
 
 Amounts = Mapping[str, int]
 
@@ -80,6 +82,8 @@ class QuotaLedger:
         self._reserved: dict[PlacementKey, set[str]] = {}
         self._held: dict[PlacementKey, set[str]] = {}
         """By placement with writes of unknown outcome, the clusters that are given back once these are read."""
+        self._kept: dict[PlacementKey, frozenset[str]] = {}
+        """By placement that room is made for, its clusters."""
         self._stale: set[PlacementKey] = set()
         self._is_new = True
         caches.clusters.subscribe(self._on_cluster)
@@ -139,13 +143,55 @@ class QuotaLedger:
             del self._reserved[key]
         return True
 
+    def keep(self, nominations: Iterable[Nomination]) -> None:
+        """For placements that room is made for: to others, their clusters count as in use."""
+        kept: dict[PlacementKey, frozenset[str]] = {}
+        for each in nominations:
+            key = PlacementKey.parse(each.placement)
+            kept[key] = kept.get(key, frozenset()) | {each.cluster}
+        before, self._kept = self._kept, kept
+        if self._quotas and any(clusters - kept.get(key, frozenset()) for key, clusters in before.items()):
+            self.on_change(None)
+
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def list_shares(self, key: PlacementKey) -> Quotas:
-        """What is in use of the quotas that the placement belongs to."""
+        """What is in use of the quotas that the placement belongs to, or kept for others."""
         self._settle()
         known = self._usage.get(key)
-        return () if known is None else tuple(share for name in known.quotas for share in self._list_of(name))
+        if known is None:
+            return ()
+        kept = self._count_kept(beside=key) if self._kept else {}
+        return tuple(share for name in known.quotas for share in self._list_of(name, kept))
+
+    def list_quotas(self, key: PlacementKey) -> tuple[str, ...]:
+        """Those that the placement counts in."""
+        self._settle()
+        known = self._usage.get(key)
+        return () if known is None else known.quotas
+
+    def may_reclaim(self, key: PlacementKey, binding: PlacedBinding) -> bool:
+        """Whether the placement may take back what the binding of another one takes, for one cluster more."""
+        needs = {**self._read_needs(key).on(1), CLUSTERS: 1}
+        return any(
+            share.may_reclaim(needs.get(share.resource, 0)) and share.has_lent(binding)
+            for share in self.list_shares(key)
+        )
+
+    def _count_kept(self, *, beside: PlacementKey) -> dict[str, Counter[str]]:
+        """By quota, what is kept and not in use yet."""
+        kept: dict[str, Counter[str]] = {}
+        for key, clusters in self._kept.items():
+            known = self._usage.get(key)
+            if known is None or key == beside:
+                continue
+            needs = self._read_needs(key)
+            amounts: Counter[str] = Counter()
+            for cluster in clusters - self._list_clusters(key):
+                amounts.update({CLUSTERS: 1, **needs_on(needs, self._caches.clusters.get(cluster))})
+            for name in known.quotas:
+                kept.setdefault(name, Counter()).update(amounts)
+        return kept
 
     def has_room(self, key: PlacementKey) -> bool:
         """Whether one more copy of the placement fits, on any cluster."""
@@ -172,20 +218,25 @@ class QuotaLedger:
         borrowed = {resource: format_amount(resource, max(amount, 0)) for resource, amount in beyond.items()}
         return {key: amounts for key, amounts in (("used", used), ("borrowed", borrowed)) if amounts}
 
-    def _list_of(self, name: str) -> Iterator[QuotaShare]:
+    def _list_of(self, name: str, kept: Mapping[str, Mapping[str, int]] = MappingProxyType({})) -> Iterator[QuotaShare]:
         quota = self._quotas[name]
-        used = self._used.get(name, Counter())
         for resource in dict.fromkeys((*quota.min, *quota.max)):
             least = quota.min.get(resource)
             pool = [] if least is None else list(self._list_pool(quota, resource))
+            used = {
+                other: self._used.get(other, Counter())[resource] + kept.get(other, {}).get(resource, 0)
+                for other in {name, *pool}
+            }
+            beyond = {other: used[other] - self._quotas[other].min[resource] for other in pool if other != name}
             yield QuotaShare(
                 name,
                 resource,
-                used[resource],
+                used[name],
                 quota.max.get(resource),
                 least,
-                sum(self._used.get(other, Counter())[resource] for other in pool),
+                sum(used[other] for other in pool),
                 sum(self._quotas[other].min[resource] for other in pool),
+                tuple(sorted((other, amount) for other, amount in beyond.items() if amount > 0)),
             )
 
     def _list_pool(self, quota: _Quota, resource: str) -> Iterator[str]:
