@@ -108,6 +108,16 @@ class GateModel(ApiModel, frozen=True, kw_only=True):
 Phase = Literal["Selected", "Evicting", "Drained"]
 
 
+class VictimBudgetModel(ApiModel, frozen=True, kw_only=True):
+    """The disruption budget of a placement that has to leave."""
+
+    placement: str
+    rule: str
+    """As it is written: `maxUnavailable 1` or `minAvailable 50%`."""
+    disruptions: int
+    """How many clusters the placement may lose now."""
+
+
 class MakingRoomModel(ApiModel, frozen=True, kw_only=True):
     """A cluster where room is made for the placement."""
 
@@ -119,6 +129,8 @@ class MakingRoomModel(ApiModel, frozen=True, kw_only=True):
     """Placements that have to leave, as far as the caller may read them."""
     hidden: int
     """How many more there are."""
+    budgets: tuple[VictimBudgetModel, ...] = ()
+    """Of those that have one."""
 
 
 class PreemptingModel(ApiModel, frozen=True, kw_only=True):

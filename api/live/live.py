@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from prometheus_client import CollectorRegistry
 
@@ -48,6 +48,7 @@ from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter, build_resource_filter
 from fleet.scheduler.companions import Companions, list_approval_rules, read_approval_facts
 from fleet.scheduler.load_requests import find_cpu_request
+from fleet.scheduler.preemption.disruption_budgets import DisruptionBudgets, read_wanted
 from fleet.scheduler.priority_classes import PriorityClasses
 from fleet.scheduler.profiles import Frameworks, build_configured_frameworks
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
@@ -63,6 +64,13 @@ from fleet.snapshot.question_frames import QuestionFrames
 _MOST_DEPARTURES: Final = 1000
 _LISTED_AT_ONCE: Final = 100
 _BYTES_OF_A_PART: Final = 32
+
+
+class LiveBudget(NamedTuple):
+    """A disruption budget, and what it allows now."""
+
+    rule: str
+    disruptions: int
 
 
 class QueueReader(Protocol):
@@ -155,12 +163,13 @@ class LiveState:
         self._resource_filter = resource_filter
         self._writes = writes
         self._residents, self._classes = residents, classes
-        self.note_profiles()
         self.companions = Companions(caches)
         self._requests = RequestCache(
             self.companions.scheduler_name_of, annotations_of or self._read_annotations, frameworks.reads_labels
         )
         self._quotas = QuotaLedger(caches, self.companions.requests_of)
+        self._budgets = DisruptionBudgets(caches.disruption_budgets, lambda _: None)
+        self.note_profiles()
         self._departures: dict[str, int] = {}
         caches.clusters.subscribe(self._note_departure)
         self._is_synced = False
@@ -207,11 +216,13 @@ class LiveState:
             group.create_task(self.caches.run(), name="watching")
             if self._classes is not None:
                 group.create_task(self._classes.watch.run(), name="priority classes")
+                group.create_task(self._budgets.watch.run(), name="disruption budgets")
 
     def note_profiles(self) -> None:
         """They are others, or new."""
         if self._classes is not None and self.frameworks.evict:
             self._classes.watch.need()
+            self._budgets.watch.need()
         if self._residents is not None:
             self._residents.keep(is_wanted=self.frameworks.read_residents)
         if self.frameworks.reads_quotas:
@@ -222,6 +233,15 @@ class LiveState:
         if self._classes is not None and self.frameworks.evict:
             annotations |= self._classes.describe(self.companions.find(PlacementKey.of(placement)), placement)
         return annotations
+
+    def find_budget(self, key: str) -> LiveBudget | None:
+        """Of a placement that has one, where a profile evicts."""
+        own = PlacementKey.parse(key)
+        latest, rule = self.caches.latest_snapshots(own), self._budgets.describe(own)
+        if not rule or len(latest) != 1:
+            return None
+        bindings = self.caches.bindings(own)
+        return LiveBudget(rule, self._budgets.count_disruptions(own, bindings, read_wanted(latest[0].view)))
 
     def frame(self) -> Frame:
         """The present fleet."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from typing import cast
 
 from api.auth.permissions import Visibility
-from api.live.live import LivePlacement
-from api.why_models import MakingRoomModel, Phase, PreemptingModel
+from api.live.live import LivePlacement, LiveState
+from api.why_models import MakingRoomModel, Phase, PreemptingModel, VictimBudgetModel
 from fleet.model.views import PreemptionStatus
 
 
@@ -20,18 +20,18 @@ def list_preemptions(placement: LivePlacement) -> tuple[PreemptionStatus, ...]:
 
 
 def describe_preempting(
-    placement: LivePlacement, visibility: Visibility, readable: Collection[str]
+    live: LiveState, placement: LivePlacement, visibility: Visibility, readable: Collection[str]
 ) -> PreemptingModel | None:
     preemptions = list_preemptions(placement)
     if not preemptions:
         return None
     shown = [each for each in preemptions if not visibility.hides(each.cluster)]
     return PreemptingModel(
-        clusters=tuple(_build_model(each, readable) for each in shown), redacted=len(preemptions) - len(shown)
+        clusters=tuple(_build_model(live, each, readable) for each in shown), redacted=len(preemptions) - len(shown)
     )
 
 
-def _build_model(preemption: PreemptionStatus, readable: Collection[str]) -> MakingRoomModel:
+def _build_model(live: LiveState, preemption: PreemptionStatus, readable: Collection[str]) -> MakingRoomModel:
     victims = tuple(victim for victim in preemption.victims if victim in readable)
     return MakingRoomModel(
         cluster=preemption.cluster,
@@ -39,4 +39,12 @@ def _build_model(preemption: PreemptionStatus, readable: Collection[str]) -> Mak
         since=preemption.since,
         victims=victims,
         hidden=len(preemption.victims) - len(victims),
+        budgets=tuple(_list_budgets(live, victims)),
     )
+
+
+def _list_budgets(live: LiveState, victims: Iterable[str]) -> Iterator[VictimBudgetModel]:
+    for victim in victims:
+        budget = live.find_budget(victim)
+        if budget is not None:
+            yield VictimBudgetModel(placement=victim, rule=budget.rule, disruptions=budget.disruptions)

@@ -399,7 +399,7 @@ def _find_what_holds(
     if query.attempt is not None or placement is None or queue is None:
         return _Held()
     waiting = describe_waiting(backend, placement, visibility, rights.answerable)
-    preempting = describe_preempting(placement, visibility, rights.readable)
+    preempting = describe_preempting(backend.live, placement, visibility, rights.readable)
     return _Held(describe_gate(backend, placement, queue, rights.clearable), waiting, preempting)
 
 

@@ -73,11 +73,14 @@ def _render_preempting(preempting: PreemptingModel, page: Page) -> str:
             each.phase,
             format_moment(each.since),
             ", ".join((*each.victims, *([f"{each.hidden} you may not read"] if each.hidden else []))),
+            "; ".join(f"{budget.placement}: {budget.rule}, {budget.disruptions} may leave" for budget in each.budgets),
         ]
         for each in preempting.clusters
     ]
     lines = (
-        [render_table(["ROOM IS MADE ON", "PHASE", "SINCE", "FOR IT LEAVE"], cells, width=page.width)] if cells else []
+        [render_table(["ROOM IS MADE ON", "PHASE", "SINCE", "FOR IT LEAVE", "BUDGETS"], cells, width=page.width)]
+        if cells
+        else []
     )
     if preempting.redacted:
         lines.append(f"room is made on clusters you may not read: {preempting.redacted}")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from api.live.live import LiveState
 from fleet.clock import SystemClock
-from fleet.kube.scopes import CLUSTER_SCOPED, PRIORITY_CLASSES
+from fleet.kube.scopes import CLUSTER_SCOPED, DISRUPTION_BUDGETS, PRIORITY_CLASSES
 from fleet.model.keys import PRIORITY_CLASS
 from fleet.settings import load_settings
 from tests.api.stage import Stage, a_stage
@@ -41,6 +41,8 @@ def test_W_04_why_tells_where_room_is_made_and_every_attempt_replays(tmp_path: P
             await report_all(stage)
             await place(stage, "low", cpu="3", priority=0)
             await stage.world.soon_on("low", "ams-1")
+            budget = {"metadata": {"name": "low"}, "spec": {"maxUnavailable": 2}}
+            await stage.world.create(DISRUPTION_BUDGETS, budget)
             await place(stage, "vip", cpu="2500m", priority=10)
 
             async def look() -> Any:
@@ -51,9 +53,13 @@ def test_W_04_why_tells_where_room_is_made_and_every_attempt_replays(tmp_path: P
             (room,) = why["preempting"]["clusters"]
             assert (room["cluster"], room["victims"], room["hidden"]) == ("ams-1", ["low"], 0)
             assert room["phase"] in ("Selected", "Evicting")
+            (known,) = room["budgets"]
+            assert (known["placement"], known["rule"]) == ("low", "maxUnavailable 2")
+            assert known["disruptions"] in (0, 1)  # no agent has said that the placement is available
             assert why["attempt"]["notes"]["DefaultPreemption"]
             text = (await stage.get("/v1/placements/-/vip/why", Accept="text/plain")).text
             assert "ROOM IS MADE ON" in text
+            assert "low: maxUnavailable 2" in text
             await stage.world.soon_on("low")
             (binding,) = await stage.world.bindings("low")
             await stage.world.delete(CLUSTER_SCOPED.binding, binding["metadata"]["name"])

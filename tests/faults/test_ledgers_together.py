@@ -142,11 +142,11 @@ profiles:
 """
 
 
-async def own_agents(scene: Scene, name: str = "agents", cpu: str = "1", **annotations: str) -> None:
+async def own_agents(scene: Scene, name: str = "agents", cpu: str = "1") -> None:
     """A placement of workloads that run on each node."""
     spec = workloads.replicated(workloads.pods(workloads.container(cpu=cpu)))
     await workloads.own(scene, "DaemonSet", "agent", spec, namespace=name)
-    await workloads.place(scene, name, name, **annotations)
+    await workloads.place(scene, name, name)
 
 
 async def count_nodes(scene: Scene, cluster: str, nodes: int) -> None:

@@ -21,7 +21,7 @@ from tests.e2e.hub import soon
 from tests.e2e.world import ANYTHING, World
 from tests.fake_hub import UNAVAILABLE, Fault, Refused, Slow
 from tests.faults.acting import Running, running
-from tests.faults.configured import HEAD, a_scene
+from tests.faults.configured import HEAD, Scene, a_scene
 from tests.faults.hub_api import a_hub
 from tests.faults.test_room import ONE, ROOMY, join, list_bound_by, report_usage
 from tests.faults.virtual import virtual
@@ -329,6 +329,25 @@ async def test_F3_052_F3_054_F3_079_what_pre_filter_counted_follows_the_bindings
             await roll_out(world, "low")
             await is_placed(world, "vip", "ams")
             assert await find_bindings(world, "lower") == []
+
+
+@virtual
+async def test_Q_45_searches_and_victims_are_counted(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        await fill(world, "ams", priority=50)
+        await place(world, "plain", cpu=1)
+        await soon(partial(_is_short, scene, "plain"))
+        assert scene.sample("fleet_preemption_victims_count") == 0
+        await place(world, "vip", cpu=1, priority=100)
+        await is_given_up(world, "on-ams")
+        short = [each for each in scene.attempts.records if each.result is AttemptResult.SHORT]
+        assert scene.sample("fleet_preemption_attempts_total") == len(short) >= 2
+        assert scene.sample("fleet_preemption_victims_count") == 1
+
+
+async def _is_short(scene: Scene, name: str) -> bool:
+    return any(each.result is AttemptResult.SHORT for each in scene.attempts.of(name))
 
 
 # --- the room that is kept --------------------------------------------------------------------------------------------

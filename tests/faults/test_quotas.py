@@ -304,7 +304,7 @@ async def lend(scene: Scene, *clusters: str) -> None:
         await allow(scene, f"team-{team}", min={"cpu": "10"}, max={"cpu": "20"}, team=team)
     for name, requests, team in (("a-own", "cpu=10", "a"), ("b-own", "cpu=5", "b"), ("a-more", "cpu=2", "a")):
         await place(scene, name, requests, team=team)
-        await soon(lambda name=name: _uses(scene, name, 1))  # type: ignore[misc]
+        await soon(lambda name=name: _uses(scene, name, 1))
 
 
 async def _is_given_up(scene: Scene, *placements: str) -> bool:

@@ -12,9 +12,18 @@ from typing import Final
 import msgspec
 
 from fleet.kube.informer import Informer, WatchOnDemand
-from fleet.model.keys import UNSCHEDULED
+from fleet.model.keys import NUMBER_OF_CLUSTERS, PICK_N, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Binding, Condition, DisruptionBudget, Metadata, Observed, View
+from fleet.model.views import (
+    Binding,
+    Condition,
+    DisruptionBudget,
+    DisruptionBudgetSpec,
+    Metadata,
+    Observed,
+    PolicySnapshot,
+    View,
+)
 
 _AVAILABLE: Final = "Available"
 
@@ -35,6 +44,14 @@ class DisruptionBudgets:
         """Before that, nothing may be evicted."""
         return self.watch.is_known
 
+    def describe(self, key: PlacementKey) -> str:
+        """As it is written; empty without one."""
+        budget = None if key.namespace else self._informer.store.get(key.name)
+        spec = DisruptionBudgetSpec() if budget is None else budget.view.spec
+        if spec.max_unavailable is not None:
+            return f"maxUnavailable {spec.max_unavailable}"
+        return "" if spec.min_available is None else f"minAvailable {spec.min_available}"
+
     def count_disruptions(self, key: PlacementKey, bindings: Iterable[Observed[Binding]], wanted: int | None) -> int:
         """How many of its bindings may be evicted now; `wanted` is the number of clusters that it asks for, if any."""
         known = list(bindings)
@@ -52,6 +69,12 @@ class DisruptionBudgets:
         known = old if new is None else new
         assert known is not None
         self._on_change(PlacementKey.of(known.view.metadata))
+
+
+def read_wanted(snapshot: PolicySnapshot) -> int | None:
+    """How many clusters the placement asks for, if it does."""
+    policy, count = snapshot.spec.policy, snapshot.metadata.annotation(NUMBER_OF_CLUSTERS) or ""
+    return int(count) if policy is not None and policy.placement_type == PICK_N and count.isdecimal() else None
 
 
 def _scale(limit: int | str, wanted: int | None) -> int:

@@ -15,11 +15,11 @@ from fleet.framework.policy.resource_requests import Needs
 from fleet.informers.cache import Caches, FleetTable
 from fleet.kube.resource import key_of
 from fleet.kube.scopes import owner_key
-from fleet.model.keys import NUMBER_OF_CLUSTERS, PICK_FIXED, PICK_N, PRIORITY_CLASS, UNSCHEDULED
+from fleet.model.keys import PICK_FIXED, PRIORITY_CLASS, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, MemberCluster, Metadata, Observed
 from fleet.scheduler.companions import Companions
-from fleet.scheduler.preemption.disruption_budgets import DisruptionBudgets
+from fleet.scheduler.preemption.disruption_budgets import DisruptionBudgets, read_wanted
 from fleet.scheduler.priority_classes import PriorityClasses
 from fleet.scheduler.quotas.quota_ledger import QuotaLedger
 from fleet.scheduler.room_ledger import RoomLedger, differ_in_needs, needs_on, read_applied
@@ -114,9 +114,8 @@ class PlacedBindings:
             )
         except InputError:
             return Standing() if self._classes.are_known else None
-        count = snapshots[0].view.metadata.annotation(NUMBER_OF_CLUSTERS) or ""
-        wanted = int(count) if kind == PICK_N and count.isdecimal() else None
-        return Standing(priority, self.budgets.count_disruptions(key, self._caches.bindings(key), wanted))
+        wanted, bindings = read_wanted(snapshots[0].view), self._caches.bindings(key)
+        return Standing(priority, self.budgets.count_disruptions(key, bindings, wanted))
 
     def may_reclaim(self, key: PlacementKey, victim: PlacementKey, cluster: str) -> bool:
         """Whether it has borrowed there what the quota of the placement guarantees."""
