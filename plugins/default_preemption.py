@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import HookContext
@@ -32,11 +34,16 @@ from fleet.framework.types import (
 )
 from fleet.framework.verdicts import Verdicts
 from fleet.model.views import PlacementPolicy
-from fleet.snapshot.columns.bitset import from_rows
+from fleet.snapshot.columns.bitset import from_rows, to_bools
 from fleet.snapshot.frame import Frame
+from fleet.snapshot.removals import Removals
 from fleet.snapshot.sidedata import LEAVING, PlacedBinding
 
 _FEWEST_CANDIDATES: Final = 100
+_BEGUN: Final = attrgetter("started", "placement")
+_PRIORITY: Final = attrgetter("priority")
+_STATE: Final = attrgetter("state")
+"""What stays has none."""
 _OFFSET: Final = 2**31
 """Makes all priorities positive: two victims are more than one, whatever theirs are."""
 
@@ -45,7 +52,7 @@ class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel", forbid_
     """There are none."""
 
 
-Removed = dict[int, tuple[PlacedBinding, ...]]
+Victims = dict[int, tuple[PlacedBinding, ...]]
 """By row."""
 
 
@@ -95,9 +102,9 @@ class DefaultPreemption(PluginTraits):
         if verdicts.refusals:
             return _refuse(ctx, "the placement as a whole was refused")
         lent = _find_lent(ctx, req, frame)
-        removable = dict(_find_removable(ctx, req, frame, verdicts, lent))
-        fitting = ctx.judge_without(removable)
-        victims = _spare(ctx, {row: removed for row, removed in removable.items() if fitting >> row & 1})
+        removable = Removals(dict(_find_removable(ctx, req, frame, verdicts, lent)))
+        fits = to_bools(ctx.judge_without(removable), frame.size)[removable.rows]
+        victims = _spare(ctx, removable.select(fits), frame.size)
         chosen = _choose(frame, victims, ctx.shortfall)
         if len(chosen) < ctx.shortfall:
             return _refuse(
@@ -120,18 +127,29 @@ def _refuse(ctx: HookContext, why: str) -> tuple[None, Status]:
 
 def _find_removable(
     ctx: HookContext, req: PlacementRequest, frame: Frame, verdicts: Verdicts, lent: Sequence[QuotaShare]
-) -> Iterator[tuple[int, tuple[PlacedBinding, ...]]]:
+) -> Iterator[tuple[int, list[PlacedBinding]]]:
     """Rows where eviction may help, from the cursor on, with what may be removed there."""
     order, codes = frame.scan_order(), verdicts.codes()
+    own, priority = req.key, req.priority
     start = ctx.cursor % len(order) if len(order) else 0
     left = max(frame.count // 10, _FEWEST_CANDIDATES)
-    for row in (*order[start:].tolist(), *order[:start].tolist()):
-        if codes[row] != Code.UNSCHEDULABLE or not left:
-            continue
-        removable = tuple(binding for binding in frame.placed[row] if _is_removable(binding, req, lent))
+    order = np.concatenate((order[start:], order[:start]))
+    for row in order[codes[order] == int(Code.UNSCHEDULABLE)].tolist():
+        removable = [
+            binding
+            for binding in frame.placed[row]
+            if (
+                binding.state == LEAVING
+                or (binding.disruptions > 0 and (binding.priority < priority or (lent and _is_borrowed(binding, lent))))
+            )
+            and binding.placement != own
+        ]
         if removable:
+            _rank(removable, lent)
+            yield row, removable
             left -= 1
-            yield row, tuple(sorted(removable, key=lambda binding: _importance(binding, lent)))
+        if not left:
+            return
 
 
 def _find_lent(ctx: HookContext, req: PlacementRequest, frame: Frame) -> list[QuotaShare]:
@@ -145,36 +163,32 @@ def _find_lent(ctx: HookContext, req: PlacementRequest, frame: Frame) -> list[Qu
     ]
 
 
-def _is_removable(binding: PlacedBinding, req: PlacementRequest, lent: Sequence[QuotaShare]) -> bool:
-    if binding.placement == req.key:
-        return False
-    if binding.state == LEAVING:
-        return True
-    is_borrowed = any(share.has_lent(binding) for share in lent)
-    return binding.disruptions > 0 and (binding.priority < req.priority or is_borrowed)
+def _is_borrowed(binding: PlacedBinding, lent: Sequence[QuotaShare]) -> int:
+    """2 for what is borrowed as a whole, 1 for what is in part."""
+    return max(share.has_lent(binding) + share.has_lent(binding, wholly=True) for share in lent)
 
 
-def _importance(binding: PlacedBinding, lent: Sequence[QuotaShare]) -> tuple[bool, int, int, int, str]:
-    """The most important first, then what is borrowed in part, and as a whole; what leaves in any case is last."""
-    borrowed = sum(share.has_lent(binding) + share.has_lent(binding, wholly=True) for share in lent)
-    return binding.state == LEAVING, borrowed, -binding.priority, binding.started, binding.placement
+def _rank(bindings: list[PlacedBinding], lent: Sequence[QuotaShare]) -> None:
+    """The most important first, then what is borrowed; what leaves in any case is last."""
+    bindings.sort(key=_BEGUN)
+    bindings.sort(key=_PRIORITY, reverse=True)  # the order of equals stays
+    if lent:
+        bindings.sort(key=lambda binding: _is_borrowed(binding, lent))
+    bindings.sort(key=_STATE)
 
 
-def _spare(ctx: HookContext, removed: Removed) -> Removed:
+def _spare(ctx: HookContext, removed: Removals, size: int) -> Victims:
     """Those that have to leave. The others are put back in waves: of each row the next one, all rows at once."""
-    victims = dict(removed)
-    for turn in range(max(map(len, removed.values()), default=0)):
-        trial = {
-            row: tuple(binding for binding in victims[row] if binding != bindings[turn])
-            for row, bindings in removed.items()
-            if turn < len(bindings)
-        }
-        fitting = ctx.judge_without(trial)
-        victims |= {row: left for row, left in trial.items() if fitting >> row & 1}
-    return victims
+    gone, everywhere = removed.gone.copy(), np.ones(len(removed), dtype=np.bool_)
+    for turn in range(gone.shape[1]):
+        present, trial = gone[:, turn], gone.copy()
+        trial[:, turn] = False
+        fitting = ctx.judge_without(removed.select(present, trial))
+        gone[present & to_bools(fitting, size)[removed.rows], turn] = False
+    return removed.select(everywhere, gone).to_dict()
 
 
-def _choose(frame: Frame, victims: Removed, most: int) -> list[int]:
+def _choose(frame: Frame, victims: Victims, most: int) -> list[int]:
     """The rows where least is lost, without more bindings of a placement than its budget allows."""
     chosen: list[int] = []
     evicted: Counter[str] = Counter()

@@ -6,7 +6,7 @@ and notes travel in the decision.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
@@ -16,7 +16,7 @@ import msgspec
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.status import Code, Status
 from fleet.framework.types import ExternalQuery, ExternalResult, Ranking, TieBreak
-from fleet.snapshot.sidedata import PlacedBinding
+from fleet.snapshot.removals import Removals
 
 NO_QUERY_RESULTS: Final[Mapping[str, ExternalResult]] = MappingProxyType({})
 
@@ -61,11 +61,11 @@ RESOURCE_UNKNOWN: Final = "ResourceUnknown"
 WriteOperation = Callable[[Any], Awaitable[Status | None]]
 
 
-JudgeWithout = Callable[[Mapping[int, Sequence[PlacedBinding]]], int]
+JudgeWithout = Callable[[Removals], int]
 AskExtender = Callable[[ExternalQuery], Awaitable[ExternalResult]]
 
 
-def _judge_nothing(removed: Mapping[int, Sequence[PlacedBinding]]) -> int:
+def _judge_nothing(removed: Removals) -> int:
     del removed
     return 0
 

@@ -8,7 +8,7 @@ and the capacity nominated to waiting placements of at least the same priority.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,14 @@ def list_booked_resources(ledgers: Iterable[str]) -> list[str]:
     return sorted(name.removeprefix(prefix) for name in ledgers if name.startswith(prefix))
 
 
+class Reported(NamedTuple):
+    """Of one resource, what clusters report: whether they do, what there is of it, and what is used."""
+
+    known: BoolArray
+    alloc: Int64Array
+    used: Int64Array
+
+
 class Capacity:
     """One resource over all rows. `known` marks rows that report what there is of it and what is available; elsewhere
     all numbers are 0."""
@@ -46,24 +54,18 @@ class Capacity:
         self,
         resource: str,
         *,
-        allocatable: FloatArray,
-        available: FloatArray,
+        reported: Reported,
         assumed: Int64Array,
         nominations: Iterable[tuple[int, Nomination]],
     ) -> None:
         """Nominations have the row of their cluster."""
-        scale = 1000 if resource in MILLI else 1
         self._promised = [
             (row, nomination, amount)
             for row, nomination in nominations
             if (amount := nomination.requests.get(resource, 0))
         ]
-        self.known: BoolArray = ~np.isnan(allocatable) & ~np.isnan(available)
-        self.alloc: Int64Array = np.where(self.known, _whole(allocatable * scale), 0)
-        self.used: Int64Array = np.where(self.known, np.maximum(self.alloc - _whole(available * scale), 0), 0)
+        self.known, self.alloc, self.used = reported
         self.assumed: Int64Array = assumed
-        for column in (self.known, self.alloc, self.used):
-            column.flags.writeable = False
 
     def free(self, *, priority: int, placement: str = "") -> Int64Array:
         """The capacity available to a placement of this priority; what is nominated to itself is."""
@@ -72,6 +74,16 @@ class Capacity:
             if nomination.priority >= priority and nomination.placement != placement:
                 left[row] -= amount
         return left
+
+
+def read_reported(resource: str, *, allocatable: FloatArray, available: FloatArray) -> Reported:
+    scale = 1000 if resource in MILLI else 1
+    known: BoolArray = ~np.isnan(allocatable) & ~np.isnan(available)
+    alloc: Int64Array = np.where(known, _whole(allocatable * scale), 0)
+    used: Int64Array = np.where(known, np.maximum(alloc - _whole(available * scale), 0), 0)
+    for column in (known, alloc, used):
+        column.flags.writeable = False
+    return Reported(known, alloc, used)
 
 
 def _whole(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Int64Array:

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from fleet.model.views import MemberCluster, Taint
-from fleet.snapshot.capacity import Capacity, assumed_ledger
+from fleet.snapshot.capacity import Capacity, Reported, assumed_ledger, read_reported
 from fleet.snapshot.cells import Cells, group
 from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Rows, from_rows, to_bools, to_rows
 from fleet.snapshot.columns.interned import InternedColumn, LabelColumn, label_reader, namespace_reader, read_taints
@@ -189,10 +189,15 @@ class Frame:
 
     def capacity(self, resource: str) -> Capacity:
         rows = ((self.row_of(nomination.cluster), nomination) for nomination in self.nominations)
+        allocatable, available = (self.usage(kind, resource).values for kind in ("allocatable", "available"))
+        reported = self._derive(
+            ("reported", resource),
+            (allocatable, available),
+            lambda: read_reported(resource, allocatable=allocatable, available=available),
+        )
         return Capacity(
             resource,
-            allocatable=self.usage("allocatable", resource).values,
-            available=self.usage("available", resource).values,
+            reported=cast(Reported, reported),
             assumed=self.ledger(assumed_ledger(resource)),
             nominations=[(row, nomination) for row, nomination in rows if row is not None],
         )

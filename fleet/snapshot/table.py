@@ -7,7 +7,6 @@ place. `freeze` returns the current state at almost no cost.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,6 +19,7 @@ from fleet.snapshot.columns.bitset import FloatArray, Int64Array, enlarge, from_
 from fleet.snapshot.columns.rows import Blocks, NameIndex
 from fleet.snapshot.columns.signals import signals_of
 from fleet.snapshot.frame import Column, ColumnKey, Frame
+from fleet.snapshot.removals import Removals
 from fleet.snapshot.sidedata import NO_RESIDENTS, Feed, Nomination, PlacedBinding, Residents
 
 _GROWTH = 16
@@ -49,7 +49,7 @@ class Table:
         """An independent table to edit, for a what-if. Its changes do not reach the frame."""
         table = cls.__new__(cls)
         table._names, table._clusters = frame.names, frame.clusters
-        table._columns, table._derived = frame._columns, {}
+        table._columns, table._derived = frame._columns, dict(frame._derived)
         table._placed, table._nominations = frame.placed, frame.nominations
         table._residents = frame.residents
         table._feeds, table._ledgers = dict(frame.feeds), dict(frame.ledgers)
@@ -190,18 +190,11 @@ class Table:
         """All bindings on a cluster."""
         self._set_placed(self._row(cluster), tuple(bindings))
 
-    def give_back(self, removed: Mapping[int, Collection[PlacedBinding]]) -> None:
-        """Take the room of some bindings away hypothetically, by row; they stay in their column."""
-        freed: defaultdict[str, dict[int, int]] = defaultdict(dict)
-        for row, bindings in removed.items():
-            for binding in bindings:
-                for resource, amount in binding.requests:
-                    amounts = freed[resource]
-                    amounts[row] = amounts.get(row, 0) + amount
-        for resource, amounts in freed.items():
-            rows, given = np.fromiter(amounts.keys(), np.intp), np.fromiter(amounts.values(), np.int64)
+    def give_back(self, removed: Removals) -> None:
+        """Take the room of some bindings away hypothetically; they stay in their column."""
+        for resource, given in removed.sum_requests().items():
             booked = self._begin_booking(assumed_ledger(resource))
-            booked[rows] -= given
+            booked[removed.rows] -= given
             self._end_booking(assumed_ledger(resource), booked)
 
     def leave_out(self, removed: Mapping[int, Collection[PlacedBinding]]) -> None:

@@ -27,6 +27,7 @@ from tests.bench.meanwhile import meanwhile
 from tests.bench.measuring import Run
 from tests.bench.memory import memory
 from tests.bench.naive import naive
+from tests.bench.preempting import preempting
 from tests.bench.room import room
 from tests.bench.upkeep import upkeep
 
@@ -112,6 +113,13 @@ GROUPS: Final = (
         "with as many placements, after each of which another one came. Placements of one kind have equal labels.",
         affinity,
         quick=True,
+    ),
+    Group(
+        "preempting",
+        "Preemption",
+        "A placement finds every cluster of 5,000 full; a tenth of them is searched for bindings to evict, by filters "
+        "that judge each cluster by itself. The whole decision.",
+        preempting,
     ),
     Group(
         "adapter",

@@ -6,7 +6,7 @@ becomes a `PluginError` that names plugin and hook, and ends the attempt, never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -41,7 +41,7 @@ from fleet.framework.verdicts import SET_ASIDE, TAKEN, YIELDED, FilterRejection,
 from fleet.model.keys import PICK_FIXED
 from fleet.snapshot.columns.bitset import Int64Array, Rows, as_bits, from_rows
 from fleet.snapshot.frame import Frame
-from fleet.snapshot.sidedata import PlacedBinding
+from fleet.snapshot.removals import Removals
 from fleet.snapshot.table import Table
 
 # A scan in parts is worth its bookkeeping from here on.
@@ -91,6 +91,8 @@ class Runner:
         probe: Probe = NULL_PROBE,
     ) -> None:
         self.profile, self.ctx, self.state, self.req, self._probe = profile, ctx, state, req, probe
+        self._at_rest = (0, 0)
+        """For PostFilter: rows that were asked about, and those that pass the filters which read no bindings."""
         self.skipped: dict[str, list[str]] = {}
         """Per hook the plugins that skipped it in this round."""
 
@@ -206,7 +208,7 @@ class Runner:
                 raise build_code_error(entry.name, "postFilter", status)
         return None
 
-    def judge_without(self, verdicts: Verdicts, removed: Mapping[int, Sequence[PlacedBinding]]) -> int:
+    def judge_without(self, verdicts: Verdicts, removed: Removals) -> int:
         """Of these rows, those that pass every filter once the bindings are gone: as in one attempt per row, where only
         that row has changed. Services outside are not asked."""
         filters = [entry for _, entry in self._filters() if not isinstance(entry.plugin, Extender)]
@@ -216,17 +218,36 @@ class Runner:
             if judge >= len(self.profile.filters) or isinstance(self.profile.filters[judge].plugin, Extender):
                 others &= ~rejection.rows  # narrowed, set aside, or refused outside
         if all(getattr(entry.plugin, "ROW_LOCAL", PluginTraits.ROW_LOCAL) for entry in filters):
-            rows = from_rows(removed)
-            return self._judge_without(verdicts.frame, removed, filters, alive=rows & others)
+            alive = self._judge_at_rest(verdicts.frame, filters, alive=from_rows(removed) & others)
+            affected = [entry for entry in filters if self._is_affected(entry)]
+            return self._judge_without(verdicts.frame, removed, affected, alive=alive)
         bits = 0
-        for row, bindings in removed.items():
-            bits |= self._judge_without(verdicts.frame, {row: bindings}, filters, alive=others) & 1 << row
+        for place, row in enumerate(removed):
+            alone = removed.select(np.arange(len(removed)) == place)
+            bits |= self._judge_without(verdicts.frame, alone, filters, alive=others) & 1 << row
         return bits
+
+    def _judge_at_rest(self, frame: Frame, filters: Sequence[BoundHook], *, alive: int) -> int:
+        """By the filters that no binding which leaves can affect: on the frame itself, and once for every row."""
+        asked, passed = self._at_rest
+        unasked, asking = alive & ~asked, self.ctx.plugin
+        if unasked:
+            left = unasked
+            for entry in filters:
+                if left and not self._is_affected(entry):
+                    left = as_bits(self._filter(entry, frame, left).ok, left)
+            self._at_rest = (asked | unasked, passed | left)
+            self.ctx.plugin = asking
+        return alive & self._at_rest[1]
+
+    def _is_affected(self, entry: BoundHook) -> bool:
+        reads = getattr(entry.plugin, "READS", PluginTraits.READS)
+        return not {"*", BINDINGS, "room"}.isdisjoint(reads) or hasattr(entry.plugin, "pre_filter_extensions")
 
     def _judge_without(
         self,
         frame: Frame,
-        removed: Mapping[int, Sequence[PlacedBinding]],
+        removed: Removals,
         filters: Sequence[BoundHook],
         *,
         alive: int,
@@ -234,12 +255,13 @@ class Runner:
         table = Table.fork(frame)
         table.give_back(removed)
         if any(_reads_bindings(entry.plugin) for entry in filters if entry.name != self.ctx.plugin):
-            table.leave_out(removed)
+            table.leave_out(removed.to_dict())
         hypothetical, state, asking = table.freeze(), self.state, self.ctx.plugin
         self.state = state.clone()
         try:
             if any(self._list_extensions()):
-                deltas = [Delta(row, binding.placement, -1, binding) for row in removed for binding in removed[row]]
+                gone = removed.to_dict().items()
+                deltas = [Delta(row, binding.placement, -1, binding) for row, left in gone for binding in left]
                 self.run_remove_placement(hypothetical, deltas)
             for entry in filters:
                 if alive:
