@@ -370,6 +370,12 @@ class PlacementTerms(View, frozen=True):
     preferred: tuple[WeightedPlacementTerm, ...] = ()
 
 
+class PlacementHint(View, frozen=True, gc=False):
+    cluster: str = ""
+    owner: str = ""
+    expires_at: str = ""
+
+
 class PlacementOptionsSpec(View, frozen=True):
     scheduler_name: str = ""
     priority_class_name: str = ""
@@ -380,6 +386,7 @@ class PlacementOptionsSpec(View, frozen=True):
     requests: dict[str, QuantityText] | None = None
     affinity: PlacementTerms | None = None
     locality: tuple[DataSet, ...] | None = None
+    placement_hints: tuple[PlacementHint, ...] = ()
     min_targets: int | None = None
     group: str = ""
 

@@ -438,10 +438,12 @@ class AttemptRunner:
     def _list_nominated(self, scope: AttemptScope) -> tuple[str, ...]:
         key, profile = scope.record.key, scope.framework.profile
         waiting = self._cycles.list_nominated(key, scope.request) if profile.has_effects else ()
-        if self._preemptions is None or not profile.evicts:
-            return waiting
-        self._preemptions.prepare(key, scope.request)
-        return tuple(dict.fromkeys((*self._preemptions.list_nominated(key), *waiting)))
+        preempting: tuple[str, ...] = ()
+        if self._preemptions is not None and profile.evicts:
+            self._preemptions.prepare(key, scope.request)
+            preempting = self._preemptions.list_nominated(key)
+        hints = self._companions.find(key).list_hints(scope.record.started)
+        return tuple(dict.fromkeys((*preempting, *waiting, *hints)))
 
     def _begin_preemption(self, scope: AttemptScope, decision: Decision) -> None:
         """Before the next decision."""

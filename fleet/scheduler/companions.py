@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fleet.clock import SECOND
 from fleet.framework.approvals import PLUGIN, ApprovalFacts, digest_selection, find_rule_problems
 from fleet.framework.policy.data_sets import find_locality_problems
 from fleet.framework.policy.placement_terms import find_term_problems, format_terms
@@ -20,12 +21,14 @@ from fleet.informers.cache import Caches
 from fleet.model.keys import AFFINITY, GROUP, LOCALITY, MIN_TARGETS, REQUESTS, SCHEDULER_NAME, WORKLOAD_REQUESTS
 from fleet.model.labels import is_label
 from fleet.model.placement_key import PlacementKey
+from fleet.model.timestamps import timestamp_or_none
 from fleet.model.views import ApprovalRule, Gate, Metadata, Observed, PlacementOptions, PlacementOptionsSpec
 from fleet.scheduler.requests import read_annotations
 
 COMPANION: Final = "PlacementOptions"
 """Stands for the plugin that holds back a placement with unusable options."""
 LARGEST_PRIORITY: Final = 1_000_000_000
+LONGEST_HINT: Final = 24 * 3600 * SECOND
 _USE_LABEL: Final = "use lower-case letters, digits and dashes"
 
 
@@ -44,8 +47,14 @@ class Companion:
     """Empty if they name none."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """What annotations of the placement may say, too, as they would."""
+    hints: tuple[tuple[str, int], ...] = ()
+    """Clusters to try first, with the end of each hint in nanoseconds since the epoch."""
     problem: str = ""
     """What is wrong with them, with the field; empty if they can be used."""
+
+    def list_hints(self, now: int) -> tuple[str, ...]:
+        """Those in force: not over, and not meant for more than a day from now."""
+        return tuple(cluster for cluster, end in self.hints if now < end <= now + LONGEST_HINT)
 
 
 NO_COMPANION: Final = Companion()
@@ -107,6 +116,11 @@ def read_companion(spec: PlacementOptionsSpec) -> Companion:
         approvals=spec.approvals,
         group=spec.group,
         annotations=dict(_write_annotations(spec)),
+        hints=tuple(
+            (hint.cluster, end)
+            for hint in spec.placement_hints
+            if (end := timestamp_or_none(hint.expires_at)) is not None
+        ),
         problem=next(_find_problems(spec), ""),
     )
 

@@ -30,6 +30,12 @@ def run_rounds(runner: Runner, frame: Frame, desired: int) -> Picked:
 
 
 def _run_rounds(runner: Runner, frame: Frame, desired: int, limit: int) -> Picked:
+    if runner.ctx.nominated and limit >= desired:
+        runner.only = from_rows(runner.ctx.nominated)
+        done = _run_round(runner, frame, desired)
+        runner.only = None
+        if len(done.picked) >= desired:
+            return [done], _targets_of_round(done, frame, step=1), 1
     rounds: list[Round] = []
     targets: list[Target] = []
     count = 0

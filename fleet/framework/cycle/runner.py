@@ -93,6 +93,8 @@ class Runner:
         self.profile, self.ctx, self.state, self.req, self._probe = profile, ctx, state, req, probe
         self._at_rest = (0, 0)
         """For PostFilter: rows that were asked about, and those that pass the filters which read no bindings."""
+        self.only: int | None = None
+        """The rows that are filtered, where not all are."""
         self.skipped: dict[str, list[str]] = {}
         """Per hook the plugins that skipped it in this round."""
 
@@ -352,6 +354,9 @@ class Runner:
         if only_fixed:
             rows = (frame.row_of(name) for name in self.req.cluster_names)
             verdicts.alive = verdicts.examined = from_rows(row for row in rows if row is not None)
+        if self.only is not None:
+            verdicts.alive &= self.only
+            verdicts.examined &= self.only
         if frame.excluded:
             verdicts.reject(len(self.profile.judges) - 1, Verdict(ok=~frame.excluded, reason=SET_ASIDE))
         yielded = 0 if only_fixed or not frame.nominations else self._find_yielded(frame)

@@ -62,6 +62,16 @@ class DataSet(Model):
     bytes: Annotated[Quantity, Field(description="Its size.")]
 
 
+class PlacementHint(Model):
+    """A cluster that a service outside would choose."""
+
+    cluster: Annotated[str, Field(min_length=1, max_length=253, description="Name of the cluster.")]
+    owner: Annotated[str, Field(min_length=1, max_length=253, description="Who gives the hint.")]
+    expires_at: Annotated[
+        Timestamp, Field(description="When it ends; it counts in the 24 hours before, and not earlier.")
+    ]
+
+
 class PlacementTerm(Model):
     """Placements that this one belongs with, or keeps away from."""
 
@@ -159,6 +169,11 @@ class PlacementOptionsSpec(Model):
         ),
         list_map("name"),
     ] = None
+    placement_hints: Annotated[
+        tuple[PlacementHint, ...],
+        Field(max_length=32, description="Clusters to try first; nothing is reserved there."),
+        list_map("cluster", "owner"),
+    ] = ()
     min_targets: Annotated[
         Int32 | None,
         Field(
