@@ -114,6 +114,7 @@ docs: $(DEV) ## Check that every link of the documentation leads somewhere
 gen: $(DEV) ## Generate what is committed but not written by hand: CRDs, schemas, pages of settings and values
 	$(PYTHON) -m fleet.model.crd_generator charts/fleet/files/crds
 	$(PYTHON) -m fleet.operator.installation charts/fleet/files/operator.yaml
+	$(PYTHON) -m fleet.operator.compatibility docs/secondary-schedulers.md
 	$(PYTHON) -m fleet.cli.output.report > docs/simulate.schema.json
 	$(PYTHON) -m fleet.cli.output.diff_report > docs/diff.schema.json
 	$(PYTHON) -m fleet.cli.output.edits_reference docs/cli.md

@@ -50,6 +50,8 @@ _EXPIRED_FOR: Final = 0.05
 """Seconds after which an expired lease is acquired."""
 _LONGEST_WATCH: Final = 360.0
 """Seconds after which a watch that the server did not end is given up."""
+_OF_FLEET: Final = "_fleet-"
+"""In each identity: the hub agent of KubeFleet takes the same lease, under a name of the same form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +370,12 @@ class LeaderElector:
 
 def unique_identity() -> str:
     """Contains the host name for people, and is unique to the process."""
-    return f"{socket.gethostname()}_{uuid.uuid4()}"
+    return f"{socket.gethostname()}{_OF_FLEET}{uuid.uuid4()}"
+
+
+def is_fleet(identity: str) -> bool:
+    """Whether `unique_identity` made it."""
+    return _OF_FLEET in identity
 
 
 def _with_spec(document: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:

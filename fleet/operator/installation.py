@@ -12,15 +12,17 @@ from typing import Any, Final
 
 import yaml
 
+from fleet.kube.resource import split_key
 from fleet.model.catalog import CATALOG
 from fleet.model.crd_generator import PlainDumper, build_crd
 from fleet.model.keys import OPERATOR_GROUP
 from fleet.operator.operands import NAME as SCHEDULER
 from fleet.operator.pods import build_address_settings, build_metrics_service, build_pod
+from fleet.operator.prerequisites import DEFAULT_LEASE
 
 Json = dict[str, Any]
-Rule = tuple[str, str, str]
-"""API group, resources and verbs, the latter separated by spaces."""
+Rule = tuple[str, ...]
+"""API group, resources and verbs separated by spaces, and the name of the only object, if there is one."""
 
 OPERATOR: Final = "fleet-operator"
 NAMESPACE: Final = "NAMESPACE"
@@ -41,7 +43,10 @@ OPERATOR_RULES: Final[tuple[Rule, ...]] = (
     ("coordination.k8s.io", "leases", f"{_READ} create update"),
     ("", "events", "create patch"),
 )
-NODE_RULES: Final[tuple[Rule, ...]] = (("", "nodes", "list"),)
+HUB_RULES: Final[tuple[Rule, ...]] = (
+    ("", "nodes", "list"),
+    ("coordination.k8s.io", "leases", "get", split_key(DEFAULT_LEASE)[1]),
+)
 LEASE_RULES: Final[tuple[Rule, ...]] = (("coordination.k8s.io", "leases", "get watch create update"),)
 SCHEDULER_RULES: Final[tuple[Rule, ...]] = (
     ("cluster.kubernetes-fleet.io", "memberclusters", "list watch"),
@@ -91,7 +96,7 @@ def build_installation(namespace: str, image: str) -> list[Json]:
     return [
         account,
         *_grant(OPERATOR, OPERATOR, namespace, OPERATOR_RULES),
-        *_grant(f"{OPERATOR}-{namespace}", OPERATOR, namespace, NODE_RULES, is_wide=True),
+        *_grant(f"{OPERATOR}-{namespace}", OPERATOR, namespace, HUB_RULES, is_wide=True),
         *_grant(wide, SCHEDULER, namespace, SCHEDULER_RULES, is_wide=True),
         *_grant(f"{SCHEDULER}-leases", SCHEDULER, namespace, LEASE_RULES),
         service,
@@ -109,7 +114,8 @@ def _grant(name: str, account: str, namespace: str, rules: Iterable[Rule], *, is
         "metadata": metadata,
         "rules": [
             {"apiGroups": [api], "resources": resources.split(), "verbs": verbs.split()}
-            for api, resources, verbs in rules
+            | ({"resourceNames": names} if names else {})
+            for api, resources, verbs, *names in rules
         ],
     }
     yield {

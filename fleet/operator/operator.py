@@ -37,6 +37,7 @@ from fleet.operator.operands import (
     get_topology,
 )
 from fleet.operator.plan import ObservedOperands, Plan, build_condition, build_plan, find_document
+from fleet.operator.prerequisites import HubFacts, read_hub_facts
 
 COMPONENT: Final = "fleet-operator"
 RESYNC: Final = 600.0
@@ -179,7 +180,9 @@ class Operator:
             return
         spec = owner["spec"]
         self._follow_log_level(spec.get("operatorLogLevel", "Normal"))
-        plan = build_plan(owner, self._review(spec["schedulerConfig"]), self._observe(await self._count_nodes(spec)))
+        hub = await read_hub_facts(self._api, self._clock.now())
+        seen = self._observe(await self._count_nodes(spec), hub)
+        plan = build_plan(owner, self._review(spec["schedulerConfig"]), seen)
         await self._apply(owner, plan)
         for reason, message in plan.warnings:
             self._events.emit(_refer_to(owner), WARNING, reason, message)
@@ -205,7 +208,7 @@ class Operator:
             return 0  # not every hub has nodes
         return count_tolerated((node.view for node in matching), topology)
 
-    def _observe(self, nodes: int) -> ObservedOperands:
+    def _observe(self, nodes: int, hub: HubFacts) -> ObservedOperands:
         keys = {resource: join_key(self._namespace, get_operand_name(resource)) for resource in MANAGED}
         objects = {item: document for item, key in keys.items() if (document := self._find(item, key)) is not None}
         copied = (objects.get(CONFIG_MAPS, {}).get("data") or {}).get(KEY)
@@ -215,6 +218,7 @@ class Operator:
             copied=_NEVER_COPIED if copied is None else review_config(copied),
             holder=_get_holder(lease),
             nodes=nodes,
+            hub=hub,
             now=self._clock.now(),
         )
 

@@ -22,6 +22,7 @@ from fleet.operator.operands import (
     get_operand_name,
     get_topology,
 )
+from fleet.operator.prerequisites import HubFacts, list_unmet
 from fleet.release.references import DIGEST, parse_reference
 from fleet.release.tags import parse_tag
 
@@ -44,6 +45,7 @@ class ObservedOperands:
     """Of the scheduler's lease."""
     nodes: int = 0
     """Nodes on which its pods may run, where that decides on their number."""
+    hub: HubFacts
     now: datetime
 
 
@@ -77,8 +79,10 @@ def build_plan(owner: Json, config: ConfigReview, seen: ObservedOperands) -> Pla
             deletions=tuple(resource for resource in reversed(MANAGED) if resource in owned),
         )
     image_problem = check_image(spec["schedulerImage"], spec.get("imagePolicy", {}).get("allowedKinds", _ALLOWED_KINDS))
-    finding = _find_problem(config, image_problem, seen.objects.keys() - owned.keys())
-    desired = _build_desired(owner, config, seen, owned, uses_image=image_problem is None)
+    unmet = list_unmet(spec["schedulerImage"], seen.hub)
+    refused = _Finding("ImageRefused", image_problem) if image_problem else _refuse_unmet(unmet, state)
+    finding = _find_problem(config, refused, seen.objects.keys() - owned.keys())
+    desired = _build_desired(owner, config, seen, owned, uses_image=refused is None)
     if finding is not None and finding.reason == "NameTaken":
         desired = {}
     writes = {key: item for key, item in desired.items() if not is_contained(item, owned.get(key))}
@@ -88,8 +92,8 @@ def build_plan(owner: Json, config: ConfigReview, seen: ObservedOperands) -> Pla
     status = _build_status(owner, config, seen, owned, writes, finding)
     if state == "Unmanaged":
         return Plan(status=status)
-    warnings = _list_warnings(spec, seen.nodes) if DEPLOYMENTS in writes else ()
-    return Plan(status=status, writes=writes, reverted=reverted, warnings=warnings)
+    warnings = [*_list_warnings(spec, seen.nodes), *_list_forced(unmet, state)] if DEPLOYMENTS in writes else []
+    return Plan(status=status, writes=writes, reverted=reverted, warnings=tuple(warnings))
 
 
 def count_replicas(spec: Json, nodes: int) -> int:
@@ -101,6 +105,16 @@ def _list_warnings(spec: Json, nodes: int) -> tuple[tuple[str, str], ...]:
     if nodes or get_topology(spec) is None:
         return ()
     return (("NoMatchingNode", "spec.topology.highlyAvailableTopology: no node matches; one pod is created"),)
+
+
+def _list_forced(unmet: Sequence[tuple[str, str]], state: str) -> list[tuple[str, str]]:
+    return [("ForcedReconcile", f"{reason}: {message}") for reason, message in unmet if state == "Force"]
+
+
+def _refuse_unmet(unmet: Sequence[tuple[str, str]], state: str) -> _Finding | None:
+    if not unmet or state == "Force":
+        return None
+    return _Finding(unmet[0][0], f"{'; '.join(message for _, message in unmet)}; managementState Force goes on anyway")
 
 
 def check_image(image: str, allowed: Sequence[str]) -> str | None:
@@ -141,13 +155,13 @@ def _get_applied(document: Json) -> str | None:
     return digest
 
 
-def _find_problem(config: ConfigReview, image: str | None, foreign: set[Resource]) -> _Finding | None:
+def _find_problem(config: ConfigReview, refused: _Finding | None, foreign: set[Resource]) -> _Finding | None:
     if foreign:
         names = ", ".join(f"{item.kind} {get_operand_name(item)}" for item in MANAGED if item in foreign)
         return _Finding("NameTaken", f"{names} exists and belongs to no secondary scheduler: delete or rename it")
     if not config.is_valid:
         return _Finding("InvalidConfiguration", config.message)
-    return None if image is None else _Finding("ImageRefused", image)
+    return refused
 
 
 def _build_desired(
@@ -210,6 +224,10 @@ def _build_status(
         ),
         ("Upgradeable", not is_unmanaged, *(("Unmanaged", unmanaged) if is_unmanaged else (AS_EXPECTED, "no blocker"))),
     ]
+    if owner["spec"]["managementState"] == "Force":
+        forced = list_unmet(owner["spec"]["schedulerImage"], seen.hub)
+        text = "; ".join(message for _, message in forced) or "all checks hold"
+        conditions.append(("ForcedReconcile", bool(forced), forced[0][0] if forced else AS_EXPECTED, text))
     image = _get_image(owned)
     return {
         "observedGeneration": owner["metadata"]["generation"],

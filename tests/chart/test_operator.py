@@ -35,7 +35,7 @@ OTHER: Final = HEAD + "profiles:\n- schedulerName: packed\n  percentageOfCluster
 BROKEN: Final = (
     HEAD + "profiles:\n- schedulerName: packed\n  plugins:\n    filter:\n      enabled: [{name: Nonesuch}]\n"
 )
-IMAGE: Final = "registry.example/fleet/scheduler:v0.22.6"
+IMAGE: Final = "registry.example/fleet/scheduler:v0.1.6"
 VALUES: Final = ("--set=operator.enabled=true", "--set=history.type=none", "--set=api.enabled=false")
 OPERATOR: Final = "fleet-operator"
 

@@ -14,7 +14,7 @@ from tests.e2e.world import NAMESPACES, World
 from tests.faults.configured import HEAD
 
 PLACE: Final = "second"
-IMAGE: Final = "registry.example/fleet/scheduler:v0.22.6"
+IMAGE: Final = "registry.example/fleet/scheduler:v0.1.6"
 QUIET: Final = ("--set=metrics.address=off", "--set=health.address=off")
 
 

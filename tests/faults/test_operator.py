@@ -14,9 +14,11 @@ import pytest
 
 from fleet.errors import Invalid
 from fleet.kube.api import Api, Request
+from fleet.kube.lease import LEASES
 from fleet.kube.resource import STATUS, Resource
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.manager.manager import SCHEDULER, Manager
+from fleet.operator.compatibility import HUB_GROUP
 from fleet.operator.nodes import NODES
 from fleet.operator.operands import (
     CONFIG_COPY,
@@ -30,6 +32,7 @@ from fleet.operator.operands import (
     get_operand_name,
 )
 from fleet.operator.operator import RESYNC, Operator
+from fleet.operator.prerequisites import DEFAULT_LEASE
 from tests.e2e.world import EVENTS, NAMESPACES, World, configured
 from tests.fake_hub import Fault, Faults, FaultyApi, fair
 from tests.faults.configured import HEAD
@@ -47,7 +50,7 @@ OTHER: Final = HEAD + "profiles:\n- schedulerName: packed\n  percentageOfCluster
 BROKEN: Final = (
     HEAD + "profiles:\n- schedulerName: packed\n  plugins:\n    filter:\n      enabled: [{name: Nonesuch}]\n"
 )
-IMAGE: Final = "registry.example/fleet/scheduler:v0.22.6"
+IMAGE: Final = "registry.example/fleet/scheduler:v0.1.6"
 SETTLED: Final = 5.0
 """Seconds."""
 
@@ -148,8 +151,12 @@ def parse_labels(selector: str) -> dict[str, str]:
     return dict(part.split("=") for part in selector.split(",") if part)
 
 
+def format_now(clock: VirtualClock) -> str:
+    return f"{clock.now():%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
 @asynccontextmanager
-async def a_scene(fault: Faults = fair) -> AsyncIterator[Scene]:
+async def a_scene(fault: Faults = fair, *, around: Callable[[Api], Api] = lambda api: api) -> AsyncIterator[Scene]:
     clock = VirtualClock()
     hub = a_hub(clock=lambda: clock.now().timestamp())
     world = World(hub)
@@ -157,7 +164,7 @@ async def a_scene(fault: Faults = fair) -> AsyncIterator[Scene]:
     verbosities: list[int] = []
     nodes: list[dict[str, Any]] = []
     operator = Operator(
-        ApiWithNodes(FaultyApi(hub, fault), nodes),
+        around(ApiWithNodes(FaultyApi(hub, fault), nodes)),
         PLACE,
         clock=clock,
         jitter=no_jitter,
@@ -452,7 +459,7 @@ async def test_O_09_nodes_that_an_earlier_topology_asked_for_are_forgotten() -> 
 
 @virtual
 async def test_O_14_another_image_alone_rolls_the_deployment() -> None:
-    other = "registry.example/platform/fleet-with-plugins:v0.22.7"
+    other = "registry.example/platform/fleet-with-plugins:v0.1.7"
     async with a_scene() as scene:
         await scene.configure(GOOD)
         await scene.declare()
@@ -461,6 +468,103 @@ async def test_O_14_another_image_alone_rolls_the_deployment() -> None:
         await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"schedulerImage": other}})
         assert await scene.read_deployed() == (other, *before[1:])
         assert (await scene.condition("Progressing"))[:2] == ("True", "RollingOut")
+
+
+class HubOfVersions:
+    """Whose API group of placements has other versions."""
+
+    def __init__(self, api: Api, *versions: str) -> None:
+        self._api, self._versions = api, versions
+
+    async def call(self, request: Request) -> bytes:
+        if request.path != f"/apis/{HUB_GROUP}":
+            return await self._api.call(request)
+        return msgspec.json.encode({"kind": "APIGroup", "versions": [{"version": item} for item in self._versions]})
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._api.stream(request)
+
+
+UNKNOWN: Final = "registry.example/fleet/scheduler:v7.3.1"
+
+
+@virtual
+async def test_O_15_an_image_outside_the_matrix_is_refused_and_what_runs_stays() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare(schedulerImage=UNKNOWN)
+        assert await scene.list_operands() == []
+        degraded, reason, message = await scene.condition("Degraded")
+        assert (degraded, reason) == ("True", "VersionSkew")
+        assert message == (
+            "spec.schedulerImage: v7.3.1 is of Fleet 7.3.x, and this operator knows 0.1.x only; managementState Force "
+            "goes on anyway"
+        )
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"schedulerImage": IMAGE}})
+        assert (await scene.condition("Degraded"))[:2] == ("False", "AsExpected")
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"schedulerImage": UNKNOWN}})
+        assert (await scene.read_deployed())[0] == IMAGE
+
+
+@virtual
+async def test_O_15_a_hub_outside_the_matrix_is_refused() -> None:
+    async with a_scene(around=lambda api: HubOfVersions(api, "v3", "v2")) as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        assert await scene.list_operands() == []
+        assert (await scene.condition("Degraded"))[1:] == (
+            "VersionSkew",
+            f"Fleet 0.1.x needs {HUB_GROUP}/v1, and the hub serves v3, v2 of {HUB_GROUP}; managementState Force goes "
+            "on anyway",
+        )
+
+
+@virtual
+async def test_O_07_force_goes_on_and_records_the_check_that_failed() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare(schedulerImage=UNKNOWN)
+        await scene.set_state("Force")
+        assert (await scene.read_deployed())[0] == UNKNOWN
+        assert (await scene.condition("Degraded"))[:2] == ("False", "AsExpected")
+        recorded = "spec.schedulerImage: v7.3.1 is of Fleet 7.3.x, and this operator knows 0.1.x only"
+        assert await scene.condition("ForcedReconcile") == ("True", "VersionSkew", recorded)
+        assert await scene.list_events("ForcedReconcile") == [("ForcedReconcile", f"VersionSkew: {recorded}")]
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"schedulerImage": IMAGE}})
+        assert await scene.condition("ForcedReconcile") == ("False", "AsExpected", "all checks hold")
+        await scene.set_state("Managed")
+        types = [item["type"] for item in (await scene.status())["conditions"]]
+        assert "ForcedReconcile" not in types
+
+
+@virtual
+async def test_O_07_a_scheduler_that_is_not_of_fleet_keeps_others_away_unless_forced() -> None:
+    async with a_scene() as scene:
+        namespace, name = DEFAULT_LEASE.split("/")
+        lease = {"holderIdentity": "hub-agent_1", "leaseDurationSeconds": 60, "renewTime": format_now(scene.clock)}
+        await scene.world.create(LEASES, {"metadata": {"name": name, "namespace": namespace}, "spec": lease})
+        await scene.configure(GOOD)
+        await scene.declare()
+        assert await scene.list_operands() == []
+        degraded, reason, message = await scene.condition("Degraded")
+        assert (degraded, reason) == ("True", "ForeignScheduler")
+        assert message.startswith(f"hub-agent_1 holds Lease {DEFAULT_LEASE} ")
+        await scene.set_state("Force")
+        assert await scene.list_operands() == [resource.kind for resource in MANAGED]
+        assert (await scene.condition("ForcedReconcile"))[:2] == ("True", "ForeignScheduler")
+        await asyncio.sleep(RESYNC)
+        assert (await scene.condition("ForcedReconcile"))[:2] == ("False", "AsExpected"), "the lease has expired"
+
+
+@virtual
+async def test_O_07_the_first_scheduler_of_fleet_is_no_foreign_one() -> None:
+    async with a_scene() as scene:
+        first = Manager(scene.hub, configured(), clock=scene.clock, jitter=no_jitter)
+        async with a_controller(first):
+            assert (await scene.world.get(LEASES, DEFAULT_LEASE))["spec"]["holderIdentity"]
+            await scene.configure(GOOD)
+            await scene.declare()
+            assert await scene.list_operands() == [resource.kind for resource in MANAGED]
 
 
 @virtual

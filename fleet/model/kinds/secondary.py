@@ -71,10 +71,11 @@ class SecondarySchedulerSpec(Model):
     """The scheduler as it should run."""
 
     management_state: Annotated[
-        Literal["Managed", "Unmanaged", "Removed"],
+        Literal["Managed", "Unmanaged", "Removed", "Force"],
         Field(
             description="Managed: the objects of the scheduler are kept as they should be. Unmanaged: they are only "
-            "observed. Removed: they are deleted."
+            "observed. Removed: they are deleted. Force: as Managed, also where versions do not fit or a scheduler "
+            "that is not Fleet's is active."
         ),
     ] = "Managed"
     scheduler_config: Annotated[
@@ -108,7 +109,10 @@ class SecondarySchedulerStatus(Model):
 
     observed_generation: Annotated[Int64, Field(description="The generation that this is about.")] = 0
     conditions: Annotated[
-        Conditions, Field(description="ConfigValid, Available, Progressing, Degraded and Upgradeable.")
+        Conditions,
+        Field(
+            description="ConfigValid, Available, Progressing, Degraded, Upgradeable and, with Force, ForcedReconcile."
+        ),
     ] = ()
     ready_replicas: Annotated[Int32, Field(description="Pods that are ready.")] = 0
     image: Annotated[SecondaryImage, Field(description="The image in use.")] = SecondaryImage()
