@@ -28,6 +28,7 @@ from fleet.kube.scopes import (
     MEMBER_CLUSTERS,
     NAMESPACED,
     PRIORITY_CLASSES,
+    RESERVATIONS,
     PlacementScope,
     owner_key,
 )
@@ -36,6 +37,7 @@ from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PLACEMENT_G
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import (
     Binding,
+    ClusterReservation,
     DisruptionBudget,
     MemberCluster,
     Observed,
@@ -85,8 +87,12 @@ class PlacementKinds:
 
 
 class Caches:
-    def __init__(self, access: InformerConfig, *, namespaced_placements: bool = True) -> None:
+    def __init__(
+        self, access: InformerConfig, *, namespaced_placements: bool = True, watches_reservations: bool = False
+    ) -> None:
         """Without `namespaced_placements`, ResourcePlacements are not watched: a hub may not have their kinds."""
+        self.reservations = Informer(access, RESERVATIONS, build_codec(ClusterReservation), optional=True)
+        self._watches_reservations = watches_reservations
         self.cluster_informer = Informer(access, MEMBER_CLUSTERS, _CLUSTER_CODEC)
         self.priority_classes = Informer(access, PRIORITY_CLASSES, build_codec(PriorityClass), optional=True)
         """Not run with the others: few hubs have placements that name one."""
@@ -190,6 +196,8 @@ class Caches:
         yield self.cluster_informer
         for kinds in self.kinds:
             yield from kinds
+        if self._watches_reservations:
+            yield self.reservations
 
     def _list_optional(self) -> Iterable[tuple[asyncio.Event, Iterable[Informer[Any]]]]:
         yield self._watches_quotas, [kinds.quotas for kinds in self.kinds]

@@ -74,6 +74,7 @@ MEMBER_CLUSTERS: Final = _build_resource(CLUSTER_GROUP, "MemberCluster", namespa
 DISRUPTION_BUDGETS: Final = _build_resource(
     PLACEMENT_GROUP, "ClusterResourcePlacementDisruptionBudget", namespaced=False
 )
+RESERVATIONS: Final = _build_companion("ClusterReservation", namespaced=False)
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 
 

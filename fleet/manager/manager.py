@@ -114,7 +114,11 @@ class Manager:
         access = InformerConfig(
             reads=api, writes=self._gate, clock=self._clock, jitter=jitter, on_problem=_log_watch_problem
         )
-        self.caches = Caches(access, namespaced_placements=settings.resource_placements.enabled)
+        self.caches = Caches(
+            access,
+            namespaced_placements=settings.resource_placements.enabled,
+            watches_reservations=SCHEDULER in controllers and settings.capacity.reservation == "Shared",
+        )
         self.events = EventRecorder(self._gate, clock=self._clock, component=SCHEDULER_COMPONENT)
         self._placement_events = EventRecorder(self._gate, clock=self._clock, component=PLACEMENT_COMPONENT)
         self.scheduler = (

@@ -16,6 +16,7 @@ from fleet.model.kinds.meta import Document
 from fleet.model.kinds.placement import ClusterResourcePlacement, ClusterResourcePlacementStatus, ResourcePlacement
 from fleet.model.kinds.placement_group import ClusterPlacementGroup, PlacementGroup
 from fleet.model.kinds.quota import ClusterPlacementQuota, PlacementQuota
+from fleet.model.kinds.reservation import ClusterReservation
 from fleet.model.kinds.rollout.eviction import (
     ClusterResourcePlacementDisruptionBudget,
     ClusterResourcePlacementEviction,
@@ -376,6 +377,15 @@ CATALOG: Final[tuple[KindDefinition, ...]] = (
         storage=V1ALPHA1,
         short_name="cpq",
         columns=_QUOTA_COLUMNS,
+    ),
+    _cluster_scoped(
+        ClusterReservation,
+        "clusterreservations",
+        (V1ALPHA1,),
+        group=SCHEDULING_GROUP,
+        storage=V1ALPHA1,
+        short_name="cres",
+        has_status=False,
     ),
     _namespaced(
         PlacementGroup,

@@ -508,6 +508,23 @@ class PlacementGroup(View, frozen=True):
     status: PlacementGroupStatus = PlacementGroupStatus()
 
 
+class ReservationEntry(View, frozen=True):
+    owner: str = ""
+    placement: str = ""
+    uid: str = ""
+    requests: dict[str, QuantityText] = {}
+    expires_at: str | None = None
+
+
+class ClusterReservationSpec(View, frozen=True):
+    entries: tuple[ReservationEntry, ...] = ()
+
+
+class ClusterReservation(View, frozen=True):
+    metadata: Metadata = Metadata()
+    spec: ClusterReservationSpec = ClusterReservationSpec()
+
+
 class PlacementApprovalSpec(View, frozen=True):
     placement: str = ""
     placement_uid: str = msgspec.field(default="", name="placementUID")

@@ -1,4 +1,4 @@
-"""What must hold on the hub before a scheduler is rolled out: versions that work together, and no foreign scheduler."""
+"""Prerequisites of a rollout: versions that work together, and no foreign scheduler on the hub."""
 
 from __future__ import annotations
 

@@ -185,6 +185,25 @@ class RoomLedger:
         if self._residents is not None:
             self._residents.release(key, cluster)
 
+    # --- what other schedulers reserve --------------------------------------------------------------------------------
+
+    def find_reserved(self, cluster: str, key: PlacementKey) -> Mapping[str, int] | None:
+        """For a placement that has no binding there yet."""
+        room = self._rooms.get(cluster)
+        return None if room is None else room.reserved.get(key)
+
+    def reserve_foreign(self, cluster: str, key: PlacementKey, requests: Mapping[str, int]) -> None:
+        """Until its binding is known."""
+        room = self._rooms.setdefault(cluster, _ClusterRoom())
+        before = room.booked
+        if not room.holders[key]:
+            room.reserve(key, requests)
+        self._settle(cluster, room, before)
+
+    def release_foreign(self, cluster: str, key: PlacementKey) -> None:
+        if cluster not in self._reserved.get(key, ()):
+            self._release(cluster, key)
+
     def begin(self) -> None:
         """This process leads from now on. What an earlier leadership had reserved was bound, or will not be."""
         self._held.clear()

@@ -80,6 +80,7 @@ from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.quotas.quota_ledger import QuotaLedger
 from fleet.scheduler.quotas.quota_status import QuotaStatus
 from fleet.scheduler.requests import RequestCache
+from fleet.scheduler.reservations.shared_room import SharedRoom
 from fleet.scheduler.resident_ledger import ResidentLedger
 from fleet.scheduler.room_ledger import RoomLedger
 from fleet.scheduler.telemetry.kubernetes_events import EventSink, SchedulingEvents
@@ -132,6 +133,11 @@ class Scheduler:
             book=self.table.book,
             on_freed=self._report_freed,
             residents=self._residents,
+        )
+        self._shared_room = (
+            SharedRoom(caches, self._room, owner=settings.leader_election.key, frame=self.table.frame, clock=clock)
+            if settings.capacity.reservation == "Shared"
+            else None
         )
         self._short_of_quota: set[PlacementKey] = set()
         """Placements whose last decision lacked quota, also those that take every cluster and do not wait."""
@@ -301,6 +307,7 @@ class Scheduler:
                     clock=clock,
                     observe_wait=metrics.observe_permit_wait,
                     hold_room=self._hold,
+                    claim_room=None if self._shared_room is None else self._shared_room.claim,
                     requeue=lambda key, trigger: self.queue.add(key, trigger=trigger),
                 ),
                 events=self._events,
@@ -383,6 +390,8 @@ class Scheduler:
         """While this process leads, and after `stopping` until all attempts in flight have finished. That may take any
         time: cancel it to cut them off."""
         self._room.begin()
+        if self._shared_room is not None:
+            self._shared_room.begin()
         self._running_on = asyncio.get_running_loop()
         self._quotas.begin()
         self._groups.restore()
@@ -402,10 +411,13 @@ class Scheduler:
             summing = group.create_task(self._quota_status.run(), name="writing the status of quotas")
             group.create_task(self._preemptions.run(), name="making room")
             group.create_task(self._group_status.run(), name="writing the status of groups")
+            sharing = None if self._shared_room is None else group.create_task(self._shared_room.run())
             self._handlers.start()
             await stopping.wait()
             sampling.cancel()
             summing.cancel()
+            if sharing is not None:
+                sharing.cancel()
             compiling.cancel()
             self.queue.close()
             self.parked.close()

@@ -97,9 +97,12 @@ class CapacitySection(Section):
     """Capacity that placements use on their clusters."""
 
     reservation: Annotated[
-        str,
-        Planned(),
-        Field(description="`Off`: available capacity is what the cluster last reported, ignoring later placements."),
+        Literal["Off", "Shared"],
+        Field(
+            description="`Off`: nothing is reserved for others to see. `Shared`: for profiles that compare room, each "
+            "binding is preceded by an entry in the `ClusterReservation` of its cluster, so that several schedulers "
+            "with this setting never take the same room."
+        ),
     ] = "Off"
 
 

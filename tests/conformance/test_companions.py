@@ -22,7 +22,8 @@ OPTIONS: Final = ("PlacementOptions", "ClusterPlacementOptions")
 APPROVALS: Final = ("PlacementApproval", "ClusterPlacementApproval")
 QUOTAS: Final = ("PlacementQuota", "ClusterPlacementQuota")
 GROUPS: Final = ("PlacementGroup", "ClusterPlacementGroup")
-KINDS: Final = (*OPTIONS, *APPROVALS, *QUOTAS, *GROUPS)
+RESERVATION: Final = "ClusterReservation"
+KINDS: Final = (*OPTIONS, *APPROVALS, *QUOTAS, *GROUPS, RESERVATION)
 ANSWER: Final[Object] = {
     "placement": "web",
     "placementUID": "0d4c7e1a-53cf-4a52-9d8e-6b1f0c2a7e11",
@@ -259,6 +260,29 @@ def test_X_01_a_group_is_accepted_and_a_wrong_one_refused(hub: Hub, unique: str,
     said = hub.kubectl("create", "-f", "-", input=both)
     assert said.code == 1
     assert "PG-01: sameClusters and topologyKey exclude each other" in said.err
+
+
+# --- reservations -----------------------------------------------------------------------------------------------------
+
+
+def test_X_01_a_reservation_is_accepted_and_wrong_ones_refused(hub: Hub, unique: str) -> None:
+    entry: Object = {
+        "owner": "fleet-system/second",
+        "placement": "shop/web",
+        "uid": "0d4c7e1a-53cf-4a52-9d8e-6b1f0c2a7e11",
+        "requests": {"cpu": "500m", "memory": "1Gi"},
+        "expiresAt": "2026-01-01T00:00:00Z",
+    }
+    hub.kubectl("create", "-f", "-", input=a_companion(RESERVATION, unique, {"entries": [entry]})).ok()
+    stored = json.loads(hub.kubectl("get", f"{RESERVATION}.{GROUP}", unique, "-o", "json").ok())["spec"]
+    assert stored == {"entries": [entry]}
+    for entries, reason in (
+        ([{**entry, "owner": ""}], "spec.entries[0].owner: Invalid value: "),
+        ([entry, entry], "spec.entries[1]: Duplicate value: "),
+    ):
+        said = hub.kubectl("create", "-f", "-", input=a_companion(RESERVATION, f"{unique}-2", {"entries": entries}))
+        assert said.code == 1
+        assert reason in said.err
 
 
 # --- the kinds --------------------------------------------------------------------------------------------------------

@@ -295,7 +295,7 @@ def test_what_is_wrong_on_the_command_line_is_told_with_what_would_be_right(assi
 
 @pytest.mark.parametrize(
     "assignment, only",
-    [("eviction.cooldown=1s", "0s"), ("capacity.reservation=On", "Off")],
+    [("eviction.cooldown=1s", "0s")],
 )
 def test_a_setting_without_effect_yet_is_refused_and_not_ignored(assignment: str, only: str) -> None:
     name, _, value = assignment.partition("=")

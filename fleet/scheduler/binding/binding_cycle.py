@@ -8,7 +8,7 @@ When the process stops or no longer leads, nothing is undone: the next leader co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -51,6 +51,8 @@ DENIED: Final = "Permit/Denied"
 """A cluster was denied during a wait: another one may take its place."""
 OUTDATED: Final = "Permit/Outdated"
 """Something changed during a wait that the decision was made from."""
+ROOM_TAKEN: Final = "Room/Taken"
+"""Another scheduler was faster."""
 
 log = structlog.get_logger(__name__)
 
@@ -77,6 +79,8 @@ class BindingCycles:
     """Called after every wait in Permit, with its result and its seconds."""
     hold_room: Callable[[PlacementKey], None]
     """Room that is unreserved from now on stays taken until the bindings of the placement are read anew."""
+    claim_room: Callable[[PlacementRequest, Iterable[str]], Awaitable[str | None]] | None = None
+    """Reserves it from other schedulers. Returns the first cluster where that fails; None where there are no others."""
     requeue: Callable[[PlacementKey, str], None]
     """Enqueues the placement again after this attempt, for a reason."""
 
@@ -274,6 +278,18 @@ class BindingCycle:
         if failure is not None:
             self._raise_stopping(failure.status)
             raise CycleFailed(failure)
+        await self._claim_room(permitted)
+
+    async def _claim_room(self, permitted: PermitResult) -> None:
+        if self._shared.claim_room is None:
+            return
+        names = [target.cluster for target in permitted.targets]
+        taken = await self._shared.claim_room(permitted.inputs.request, names)
+        if taken is not None:
+            self._shared.requeue(self._key, ROOM_TAKEN)
+            text = f"another scheduler has taken the room on cluster {taken}"
+            target = next(target for target in permitted.targets if target.cluster == taken)
+            raise CycleFailed(Failure("preBind", target, Status(Code.UNSCHEDULABLE, (text,))))
 
     async def bind(self) -> None:
         """All operations of the decision, group by group; then PostBind for what was bound."""

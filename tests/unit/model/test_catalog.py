@@ -58,6 +58,7 @@ WIRE: dict[str, tuple[str, str, str, tuple[str, ...], bool]] = {
     "ClusterPlacementQuota": ("clusterplacementquotas", "Cluster", "cpq", ("v1alpha1",), True),
     "PlacementGroup": ("placementgroups", "Namespaced", "pg", ("v1alpha1",), True),
     "ClusterPlacementGroup": ("clusterplacementgroups", "Cluster", "cpg", ("v1alpha1",), True),
+    "ClusterReservation": ("clusterreservations", "Cluster", "cres", ("v1alpha1",), False),
     "SecondaryScheduler": ("secondaryschedulers", "Namespaced", "", ("v1",), True),
 }
 

@@ -27,6 +27,7 @@ from fleet.model.kinds.placement import (
 )
 from fleet.model.kinds.placement_group import ClusterPlacementGroup
 from fleet.model.kinds.quota import ClusterPlacementQuota
+from fleet.model.kinds.reservation import ClusterReservation
 from fleet.model.kinds.rollout.eviction import ClusterResourcePlacementDisruptionBudget
 from fleet.model.kinds.rollout.stagedupdate import ClusterStagedUpdateRun, StagedUpdateRun
 from fleet.model.kinds.scheduling import (
@@ -61,6 +62,7 @@ PAIRS: list[tuple[type[views.View], type[Model]]] = [
     (views.PlacementApproval, ClusterPlacementApproval),
     (views.PlacementQuota, ClusterPlacementQuota),
     (views.PlacementGroup, ClusterPlacementGroup),
+    (views.ClusterReservation, ClusterReservation),
     (views.DisruptionBudget, ClusterResourcePlacementDisruptionBudget),
 ]
 
