@@ -92,6 +92,15 @@ class Scene:
         await self.world.patch(DEPLOYMENTS, SCHEDULER_KEY, {"status": status}, subresource=STATUS)
         await asyncio.sleep(SETTLED)
 
+    async def place(self, name: str) -> None:
+        """For the profile of the documents."""
+        selector = [{"group": "", "version": "v1", "kind": "Namespace", "name": PLACE}]
+        metadata = {"name": name, "annotations": {"scheduling.fleet.dev/scheduler-name": "packed"}}
+        await self.world.create(
+            CLUSTER_SCOPED.placement, {"metadata": metadata, "spec": {"resourceSelectors": selector}}
+        )
+        await asyncio.sleep(SETTLED)
+
     async def status(self, name: str = "cluster") -> dict[str, Any]:
         status: dict[str, Any] = (await self.world.get(SECONDARY_SCHEDULERS, f"{PLACE}/{name}")).get("status", {})
         return status
@@ -185,6 +194,29 @@ async def a_controller(manager: Manager) -> AsyncIterator[None]:
         manager.stop()
 
 
+TIMEOUT: Final = "eligibility.heartbeatTimeout=24h"
+
+
+def build_first(scene: Scene) -> Manager:
+    return Manager(scene.hub, configured(TIMEOUT), elects=False, clock=scene.clock, jitter=no_jitter)
+
+
+async def build_deployed(scene: Scene, folder: Path) -> Manager:
+    """What the pod would run: with the arguments of the Deployment, from the copy of the document."""
+    file = folder / "config.yaml"
+    file.write_text((await scene.world.get(CONFIG_MAPS, COPY))["data"]["config.yaml"], encoding="utf-8")
+    _, _, arguments = await scene.read_deployed()
+    given = [item.removeprefix("--set=") for item in arguments if item.startswith("--set=")]
+    return Manager(
+        scene.hub,
+        configured(TIMEOUT, *given, file=file),
+        controllers=[SCHEDULER],
+        clock=scene.clock,
+        jitter=no_jitter,
+        identity="pod-1",
+    )
+
+
 @virtual
 async def test_O_01_the_scheduler_that_is_deployed_binds_placements_that_name_its_profile(tmp_path: Path) -> None:
     async with a_scene() as scene:
@@ -192,28 +224,10 @@ async def test_O_01_the_scheduler_that_is_deployed_binds_placements_that_name_it
         await scene.declare()
         _, _, arguments = await scene.read_deployed()
         assert "--controllers=scheduler" in arguments
-        file = tmp_path / "config.yaml"
-        file.write_text((await scene.world.get(CONFIG_MAPS, COPY))["data"]["config.yaml"], encoding="utf-8")
-        timeout = "eligibility.heartbeatTimeout=24h"
-        given = [item.removeprefix("--set=") for item in arguments if item.startswith("--set=")]
-        first = Manager(scene.hub, configured(timeout), elects=False, clock=scene.clock, jitter=no_jitter)
-        second = Manager(
-            scene.hub,
-            configured(timeout, *given, file=file),
-            controllers=[SCHEDULER],
-            clock=scene.clock,
-            jitter=no_jitter,
-            identity="pod-1",
-        )
+        first, second = build_first(scene), await build_deployed(scene, tmp_path)
         async with a_controller(first):
             await scene.world.join("ams")
-            selector = [{"group": "", "version": "v1", "kind": "Namespace", "name": PLACE}]
-            annotations = {"scheduling.fleet.dev/scheduler-name": "packed"}
-            await scene.world.create(
-                CLUSTER_SCOPED.placement,
-                {"metadata": {"name": "web", "annotations": annotations}, "spec": {"resourceSelectors": selector}},
-            )
-            await asyncio.sleep(SETTLED)
+            await scene.place("web")
             assert await scene.world.bindings("web") == [], "the first scheduler leaves it alone"
             async with a_controller(second):
                 await scene.roll_out()
@@ -276,6 +290,27 @@ async def test_O_04_a_broken_document_leaves_the_deployment_and_its_copy_and_a_g
         await scene.edit_config(OTHER)
         assert (await scene.condition("Degraded"))[:2] == ("False", "AsExpected")
         assert (await scene.read_deployed())[1] != before[1]
+
+
+@virtual
+async def test_O_04_the_scheduler_goes_on_binding_while_the_document_is_broken_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        async with a_controller(build_first(scene)):
+            await scene.world.join("ams")
+            async with a_controller(await build_deployed(scene, tmp_path)):
+                await scene.edit_config(BROKEN)
+                assert (await scene.condition("Degraded"))[:2] == ("True", "InvalidConfiguration")
+                await scene.place("web")
+                assert list(await scene.world.states("web")) == ["ams"]
+                await scene.roll_out()
+                assert (await scene.condition("Available"))[:2] == ("True", "AsExpected")
+            async with a_controller(await build_deployed(scene, tmp_path)):
+                await scene.place("api")
+                assert list(await scene.world.states("api")) == ["ams"]
 
 
 @pytest.mark.parametrize("names", ["", "profiles:\n- schedulerName: DefaultScheduler\n"])
