@@ -48,7 +48,8 @@ class Peaks(PluginTraits):
     load is not known."""
 
     READS_REQUESTS = True
-    READS = ("feeds", "usage")
+    READS_LIMITS = True
+    READS = ("feeds", "usage", "properties", "labels")
     FEEDS_OPTIONAL = True
 
     def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
@@ -94,7 +95,7 @@ class Peaks(PluginTraits):
         per_core = 1.0 / np.where(capacity > 0, capacity, np.nan)
         missing = self._estimate.of_recent(frame, self._feed, rows)
         before = np.minimum(load + missing * per_core, _GREATEST_LOAD)
-        return before, before + np.minimum(self._estimate.of(req) * per_core, _GREATEST_LOAD)
+        return before, before + np.minimum(self._estimate.of(req, frame, rows) * per_core, _GREATEST_LOAD)
 
     def _compute_jumps(self, frame: Frame, rows: Rows, before: FloatArray, after: FloatArray) -> FloatArray:
         k1, k2 = np.full(len(rows), self._model.k1), np.full(len(rows), self._model.k2)

@@ -38,8 +38,9 @@ class TargetLoadPackingArgs(msgspec.Struct, frozen=True, rename="camel"):
 class TargetLoadPacking(PluginTraits):
     """From the target at no load up to 100 at the target; above it from the target down to 0."""
 
-    READS = ("feeds", "usage")
+    READS = ("feeds", "usage", "properties", "labels")
     READS_REQUESTS = True
+    READS_LIMITS = True
     ROW_LOCAL = True
     FEEDS_OPTIONAL = True
 
@@ -90,5 +91,5 @@ class TargetLoadPacking(PluginTraits):
         capacity = read_capacity(frame, _CPU, rows)
         load = read_load(frame, self._feed, _CPU, rows, now)
         missing = self._estimate.of_recent(frame, self._feed, rows)
-        need = load * capacity / 100.0 + self._estimate.of(req) + missing
+        need = load * capacity / 100.0 + self._estimate.of(req, frame, rows) + missing
         return np.where(capacity == 0, 0.0 * load, 100.0 * need / np.where(capacity == 0, 1.0, capacity))

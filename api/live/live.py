@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, Self
 
 from prometheus_client import CollectorRegistry
@@ -47,7 +48,7 @@ from fleet.model.views import (
 from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter, build_resource_filter
 from fleet.scheduler.companions import Companions, list_approval_rules, read_approval_facts
-from fleet.scheduler.load_requests import find_cpu_request
+from fleet.scheduler.load_requests import find_cpu_use
 from fleet.scheduler.preemption.disruption_budgets import DisruptionBudgets, read_wanted
 from fleet.scheduler.priority_classes import PriorityClasses
 from fleet.scheduler.profiles import Frameworks, build_configured_frameworks
@@ -187,7 +188,7 @@ class LiveState:
         recent = RecentPlacements(
             stores,
             loads_of=lambda: frameworks.list_loads(),
-            cpu_of=lambda key: find_cpu_request(caches, companions, key),
+            use_of=partial(find_cpu_use, caches, companions),
             clock=clock,
         )
         table = FleetTable(caches.clusters, recent)

@@ -11,6 +11,8 @@ import msgspec
 import numpy as np
 
 from fleet.errors import ConfigurationError
+from fleet.framework.needs import spread_needs
+from fleet.framework.policy.workload_limits import LIMITED, UNSIZED, list_sizes
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import round_half_away
 from fleet.model.quantity import nearest_float, quantity_or_none
@@ -38,15 +40,27 @@ class CpuEstimate:
         self._default = 1000.0 * _read_amount(f"{args}.defaultRequests.cpu", default.cpu)
         self._multiplier = _read_amount(f"{args}.defaultRequestsMultiplier", multiplier)
 
-    def of(self, req: PlacementRequest) -> float:
-        request = req.requests.get("cpu")
-        return self._default if request is None else float(round_half_away(request * self._multiplier))
+    def of(self, req: PlacementRequest, frame: Frame, rows: Rows) -> FloatArray:
+        """A container is expected to use its limit, else its request times the multiplier, else the default. A
+        placement of whose containers nothing is known counts as one."""
+        if not any(req.limits):
+            request = req.requests.get("cpu")
+            return np.full(len(rows), self._default if request is None else self._multiply(request))
+        amounts = {name: amount[rows] for name, amount in spread_needs(req.limits, frame).items()}
+        nothing = np.zeros(len(rows), dtype=np.int64)
+        expected: FloatArray = amounts.get(LIMITED, nothing) + amounts.get(UNSIZED, nothing) * self._default
+        for size, count in list_sizes(amounts):
+            expected = expected + count * self._multiply(size)
+        return expected
 
     def of_recent(self, frame: Frame, feed: str, rows: Rows) -> FloatArray:
         """Of all placements that the load may not contain yet."""
-        count, known, requested = (_read_recent(frame, column, rows) for column in list_recent_columns(feed))
-        expected: FloatArray = (count - known) * self._default + requested * self._multiplier
+        _, limited, requested, unsized = (_read_recent(frame, column, rows) for column in list_recent_columns(feed))
+        expected: FloatArray = limited + requested * self._multiplier + unsized * self._default
         return expected
+
+    def _multiply(self, request: int) -> float:
+        return float(round_half_away(request * self._multiplier))
 
 
 def _read_amount(path: str, text: str | int | float) -> float:

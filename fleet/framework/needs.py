@@ -9,7 +9,7 @@ import numpy as np
 
 from fleet.framework.handle import Handle
 from fleet.framework.policy.quotas import CLUSTERS
-from fleet.framework.policy.resource_requests import OverriddenNeeds
+from fleet.framework.policy.resource_requests import Needs, OverriddenNeeds
 from fleet.framework.request import PlacementRequest
 from fleet.model.keys import NODE_COUNT
 from fleet.snapshot.columns.bitset import Int64Array
@@ -20,7 +20,10 @@ _MOST_NODES: Final = 2**20
 
 def read_amounts(req: PlacementRequest, frame: Frame) -> dict[str, Int64Array]:
     """By resource, of every row; a cluster that does not report its nodes counts as one."""
-    needs = req.needs
+    return spread_needs(req.needs, frame)
+
+
+def spread_needs(needs: Needs, frame: Frame) -> dict[str, Int64Array]:
     amounts = {name: np.full(frame.size, amount, dtype=np.int64) for name, amount in needs.fixed.items()}
     if needs.per_node or needs.overridden:
         reported = frame.property(NODE_COUNT).values

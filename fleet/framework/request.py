@@ -26,6 +26,7 @@ from fleet.framework.policy.placement_terms import (
 )
 from fleet.framework.policy.quotas import Quotas, parse_quotas, write_quotas
 from fleet.framework.policy.resource_requests import (
+    NO_NEEDS,
     NOTHING,
     Needs,
     OverriddenNeeds,
@@ -66,6 +67,7 @@ from fleet.model.keys import (
     QUOTAS,
     REQUESTS,
     SCHEDULER_NAME,
+    WORKLOAD_LIMITS,
     WORKLOAD_REMARKS,
     WORKLOAD_REQUESTS,
 )
@@ -170,6 +172,9 @@ class PlacementRequest:
     """What it needs beside that on each node of the cluster."""
     overridden_requests: tuple[OverriddenNeeds, ...] = ()
     """What it needs beside that on clusters with some labels."""
+    limits: Needs = NO_NEEDS
+    """What its selected workloads are limited to, as `workload_limits` names it; nothing if the placement says what it
+    needs."""
     requested_by: Requester | None = None
     """Who says so; None if nothing is requested."""
     locality: Mapping[str, int] = field(default_factory=dict)
@@ -230,6 +235,7 @@ class PlacementRequest:
             sorted(self.requests.items()),
             *([sorted(self.node_requests.items())] if self.node_requests else []),
             *([self.overridden_requests] if self.overridden_requests else []),
+            *([format_needs(self.limits)] if any(self.limits) else []),
             sorted(self.locality.items()),
             self.affinity,
             sorted(self.labels.items()),
@@ -282,6 +288,7 @@ def write_annotations(request: PlacementRequest) -> dict[str, str]:
     texts = {
         REQUESTS: "" if is_computed else format_requests(request.requests),
         WORKLOAD_REQUESTS: format_needs(request.needs) if is_computed else "",
+        WORKLOAD_LIMITS: format_needs(request.limits),
         LOCALITY: join_requests(request.locality),
         AFFINITY: format_terms(request.affinity),
         PLACEMENT_LABELS: format_labels(request.labels),
@@ -346,6 +353,9 @@ def compile_request(
         requests=dict(needs.fixed),
         node_requests=needs.per_node,
         overridden_requests=needs.overridden,
+        limits=NO_NEEDS
+        if REQUESTS in own
+        else parse_needs(own.get(WORKLOAD_LIMITS, annotations.get(WORKLOAD_LIMITS, ""))),
         requested_by=requested_by,
         locality=parse_locality(own.get(LOCALITY, "")),
         affinity=parse_terms(own.get(AFFINITY, "")),

@@ -164,6 +164,8 @@ class PluginTraits:
     READS_REQUESTS: ClassVar[bool] = False
     """It reads what the placement requests. Where a profile has such a plugin, requests are computed from the selected
     workloads of placements that say nothing."""
+    READS_LIMITS: ClassVar[bool] = False
+    """It reads the limits of the selected workloads, too; beside READS_REQUESTS."""
     ONLY_EXPIRES: ClassVar[bool] = False
     """As time passes it may reject a cluster that it accepted, and never accepts one that it rejected."""
     APPLIES_TO_FIXED: ClassVar[bool] = False

@@ -17,7 +17,7 @@ from fleet.model.keys import UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import timestamp_or_none
 from fleet.model.views import Binding, MemberCluster, Observed
-from fleet.snapshot.sidedata import REPORTED, FeedSample, list_recent_columns
+from fleet.snapshot.sidedata import REPORTED, CpuUse, FeedSample, list_recent_columns
 
 WINDOW: Final = 60 * SECOND
 """A measurement may lack what was placed this long before."""
@@ -29,8 +29,7 @@ SWEEP_INTERVAL: Final = 60 * SECOND
 class PlacedLoad(NamedTuple):
     cluster: str
     moment: int
-    cpu: int | None
-    """In thousandths; None where the request is not known."""
+    use: CpuUse
 
 
 Counts = dict[str, dict[str, float]]
@@ -43,11 +42,12 @@ class RecentPlacements:
         stores: Iterable[Store[Observed[Binding]]],
         *,
         loads_of: Callable[[], Collection[str]],
-        cpu_of: Callable[[PlacementKey], int | None],
+        use_of: Callable[[PlacementKey, str], CpuUse],
         clock: Clock,
     ) -> None:
-        """`loads_of` returns the feeds that plugins read as loads, `cpu_of` the request of a placement, or None."""
-        self._loads_of, self._cpu_of = loads_of, cpu_of
+        """`loads_of` returns the feeds that plugins read as loads, `use_of` what is expected of a placement on a
+        cluster."""
+        self._loads_of, self._use_of = loads_of, use_of
         self._clock = clock
         self._lock = threading.Lock()
         self._made: dict[str, dict[PlacementKey, int]] = {}
@@ -116,7 +116,7 @@ class RecentPlacements:
     def _count_cluster(self, cluster: str, samples: Mapping[str, FeedSample], clusters: Store[MemberCluster]) -> bool:
         """Whether any of its counts is another."""
         entries = self._made.get(cluster, {}).items()
-        made = [PlacedLoad(cluster, moment, self._cpu_of(key)) for key, moment in entries]
+        made = [PlacedLoad(cluster, moment, self._use_of(key, cluster)) for key, moment in entries]
         is_changed = False
         for column, values in count_by_load(self._loads, made, samples, clusters.get).items():
             counts, value = self._counts[column], values.get(cluster)
@@ -175,12 +175,12 @@ def select_new(clusters: Iterable[str], bindings: Iterable[Binding]) -> list[str
     return [cluster for cluster in clusters if cluster not in held]
 
 
-def list_placed(bindings: Iterable[Binding], cpu: int | None) -> Iterator[PlacedLoad]:
-    """Those that stay; `cpu` is what their placement requests."""
+def list_placed(bindings: Iterable[Binding], use_on: Callable[[str], CpuUse]) -> Iterator[PlacedLoad]:
+    """Those that stay; `use_on` is what is expected of their placement on a cluster."""
     for binding in bindings:
         made = _find_moment(binding)
         if made is not None:
-            yield PlacedLoad(binding.spec.target_cluster, made, cpu)
+            yield PlacedLoad(binding.spec.target_cluster, made, use_on(binding.spec.target_cluster))
 
 
 def count_by_load(
@@ -202,8 +202,9 @@ def count_by_load(
         for each in placed:
             measured = find_measured(load, each.cluster)
             if measured is not None and each.moment >= measured - WINDOW:
-                is_known = each.cpu is not None
-                for column, number in zip(columns, (1.0, float(is_known), float(each.cpu or 0)), strict=True):
+                limited, requested, unsized = each.use
+                numbers = (1, limited, sum(size * count for size, count in requested), unsized)
+                for column, number in zip(columns, numbers, strict=True):
                     column[each.cluster] = column.get(each.cluster, 0.0) + number
     return counts
 

@@ -143,6 +143,7 @@ class Manager:
                 events=self._placement_events,
                 metrics=PlacementMetrics(self.registry),
                 reads_requests=self._reads_requests,
+                reads_limits=self._reads_limits,
             )
             if PLACEMENT in controllers
             else None
@@ -161,6 +162,9 @@ class Manager:
 
     def _reads_requests(self, placement: Metadata) -> bool:
         return self.scheduler is not None and self.scheduler.reads_requests(placement)
+
+    def _reads_limits(self, placement: Metadata) -> bool:
+        return self.scheduler is not None and self.scheduler.reads_limits(placement)
 
     async def run(self) -> None:
         """Until `stop` is called, or the lease is lost (LeadershipLost)."""

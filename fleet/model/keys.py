@@ -37,6 +37,7 @@ GATES: Final = "scheduling.fleet.dev/gates"
 REQUESTS: Final = "scheduling.fleet.dev/requests"
 """On a placement: what its copy on one cluster needs, as in `cpu=2,memory=4Gi`."""
 WORKLOAD_REQUESTS: Final = "scheduling.fleet.dev/workload-requests"
+WORKLOAD_LIMITS: Final = "scheduling.fleet.dev/workload-limits"
 """On a policy snapshot: what one cluster's copy of the selected workloads needs, as in `cpu=2;node:cpu=100m`. What
 follows `node:` is needed on each node."""
 WORKLOAD_REMARKS: Final = "scheduling.fleet.dev/workload-remarks"

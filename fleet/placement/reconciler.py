@@ -66,6 +66,7 @@ class ReconcilerDeps:
     runs: StagedRunLister
     reporter: PlacementReporter
     reads_requests: Callable[[Metadata], bool] = lambda _: False
+    reads_limits: Callable[[Metadata], bool] = lambda _: False
     """Whether the profile of a placement reads what its workloads request."""
     overrides: Overrides | None = None
     retry_policy: RetryPolicy
@@ -180,7 +181,8 @@ class PlacementReconciler:
         if overrides is None or not self._deps.reads_requests(metadata):
             return NO_WORKLOADS
         await overrides.wait_for_sync()
-        return describe_workloads(selected.objects, partial(overrides.list_rules, metadata))
+        list_rules, with_limits = partial(overrides.list_rules, metadata), self._deps.reads_limits(metadata)
+        return describe_workloads(selected.objects, list_rules, with_limits=with_limits)
 
     async def _ensure_group(self, context: ReconcileContext, selected: SelectionResult) -> EnsureResult:
         now = epoch_nanoseconds(self._deps.clock)

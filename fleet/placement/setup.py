@@ -36,6 +36,7 @@ def build_placement_controller(
     events: PlacementEventSink,
     metrics: PlacementMetrics,
     reads_requests: Callable[[Metadata], bool] = lambda _: False,
+    reads_limits: Callable[[Metadata], bool] = lambda _: False,
 ) -> PlacementController:
     metrics.watch_bindings(lambda: count_bindings_by_state(caches))
     metrics.watch_heartbeats(lambda: compute_heartbeat_ages(caches, access.clock))
@@ -67,6 +68,7 @@ def build_placement_controller(
             runs=StagedRunLister(access.reads),
             reporter=reporter,
             reads_requests=reads_requests,
+            reads_limits=reads_limits,
             overrides=overrides,
             retry_policy=retry_policy,
             clock=access.clock,

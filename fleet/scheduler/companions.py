@@ -18,7 +18,16 @@ from fleet.framework.policy.resource_requests import find_request_problems, join
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import is_scheduler_name
 from fleet.informers.cache import Caches
-from fleet.model.keys import AFFINITY, GROUP, LOCALITY, MIN_TARGETS, REQUESTS, SCHEDULER_NAME, WORKLOAD_REQUESTS
+from fleet.model.keys import (
+    AFFINITY,
+    GROUP,
+    LOCALITY,
+    MIN_TARGETS,
+    REQUESTS,
+    SCHEDULER_NAME,
+    WORKLOAD_LIMITS,
+    WORKLOAD_REQUESTS,
+)
 from fleet.model.labels import is_label
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import timestamp_or_none
@@ -94,12 +103,19 @@ class Companions:
         if none of them says so."""
         key = PlacementKey.of(placement)
         said = self.find(key).annotations.get(REQUESTS, placement.annotation(REQUESTS))
-        return self._read_workload_requests(key) if said is None else said
+        return self._read_snapshot(key, WORKLOAD_REQUESTS) if said is None else said
 
-    def _read_workload_requests(self, key: PlacementKey) -> str | None:
+    def limits_of(self, placement: Metadata) -> str | None:
+        """Those of the selected workloads, where nothing else says what is needed."""
+        key = PlacementKey.of(placement)
+        says = REQUESTS in self.find(key).annotations or placement.annotation(REQUESTS) is not None
+        return None if says else self._read_snapshot(key, WORKLOAD_LIMITS)
+
+    def _read_snapshot(self, key: PlacementKey, annotation: str) -> str | None:
+        """What its latest policy snapshot says about the selected workloads."""
         kinds = self._caches.find_kinds(key)
         latest = [] if kinds is None else kinds.latest_snapshots(key)
-        return latest[0].view.metadata.annotation(WORKLOAD_REQUESTS) if len(latest) == 1 else None
+        return latest[0].view.metadata.annotation(annotation) if len(latest) == 1 else None
 
     def annotations_of(self, placement: Metadata) -> dict[str, str]:
         """Those that decisions read; what the companion says comes first."""

@@ -174,9 +174,10 @@ class Frameworks:
     def reads_quotas(self) -> bool:
         return any(framework.profile.reads_quotas for framework in self)
 
-    def list_request_readers(self) -> set[str]:
-        """The profiles that read what placements request."""
-        return {framework.scheduler_name for framework in self if framework.profile.reads_requests}
+    def list_request_readers(self) -> set[tuple[str, bool]]:
+        """The profiles that read what placements request, and whether they read limits, too."""
+        profiles = (framework.profile for framework in self)
+        return {(profile.scheduler_name, profile.reads_limits) for profile in profiles if profile.reads_requests}
 
     def list_eligibility_rules(self) -> tuple[Callable[[MemberCluster, int], bool], ...]:
         """By which clusters become eligible, of all profiles. To a profile without such a plugin all are."""

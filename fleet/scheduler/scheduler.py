@@ -65,7 +65,7 @@ from fleet.scheduler.events.resident_hints import ResidentHints, may_end_rejecti
 from fleet.scheduler.groups.group_attempt import GroupAttempt
 from fleet.scheduler.groups.group_status import GroupStatus
 from fleet.scheduler.groups.groups import Groups, list_states
-from fleet.scheduler.load_requests import find_cpu_request
+from fleet.scheduler.load_requests import find_cpu_use
 from fleet.scheduler.loop import Loop
 from fleet.scheduler.pre_enqueue import PreEnqueueRunner
 from fleet.scheduler.preemption.placed_bindings import PlacedBindings
@@ -119,7 +119,7 @@ class Scheduler:
         self.recent = RecentPlacements(
             stores,
             loads_of=lambda: self.frameworks.list_loads(),
-            cpu_of=lambda key: find_cpu_request(caches, self.companions, key),
+            use_of=lambda key, cluster: find_cpu_use(caches, self.companions, key, cluster),
             clock=clock,
         )
         self.table = FleetTable(caches.clusters, self.recent)
@@ -545,6 +545,10 @@ class Scheduler:
     def reads_requests(self, placement: Metadata) -> bool:
         """Whether the profile of the placement reads what its workloads request."""
         return self._profile_of(placement).reads_requests and not self._is_foreign(placement)
+
+    def reads_limits(self, placement: Metadata) -> bool:
+        """Whether it reads their limits, too."""
+        return self._profile_of(placement).reads_limits
 
     def _profile_of(self, placement: Metadata | None) -> CompiledProfile:
         """The profile that decides about the placement."""

@@ -19,10 +19,21 @@ RECENT_PLACEMENTS: Final = "placements.recent"
 documents have no dot in their names."""
 
 
-def list_recent_columns(load: str) -> tuple[str, str, str]:
-    """Of recent placements, for a feed of loads: how many there are, how many of them request cpu, and the sum of these
-    requests in thousandths."""
-    return load, f"{load}/known", f"{load}/cpu"
+class CpuUse(NamedTuple):
+    """What the use of cpu by the containers of a placement on a cluster is expected from, in thousandths."""
+
+    limited: int = 0
+    """The sum of limits, and the overhead of pods."""
+    requested: tuple[tuple[int, int], ...] = ()
+    """The requests of containers without a limit, each with the number of such containers."""
+    unsized: int = 0
+    """How many containers have neither; 1 for a placement of which nothing is known."""
+
+
+def list_recent_columns(load: str) -> tuple[str, str, str, str]:
+    """Of recent placements, for a feed of loads: how many there are, and the sums of what is limited, requested and
+    unsized of them."""
+    return load, f"{load}/limited", f"{load}/requested", f"{load}/unsized"
 
 
 LEAVING: Final = "Leaving"

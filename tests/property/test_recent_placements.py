@@ -13,7 +13,7 @@ from fleet.informers.recent_placements import RecentPlacements
 from fleet.kube.informer import InformerConfig
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import AgentStatus, Observed
-from fleet.snapshot.sidedata import RECENT_PLACEMENTS, FeedSample
+from fleet.snapshot.sidedata import RECENT_PLACEMENTS, CpuUse, FeedSample
 from tests.builders import a_binding, a_cluster, ago
 from tests.fake_clock import FakeClock
 from tests.unit.scheduler.watching import NoApi, with_metadata
@@ -38,11 +38,11 @@ class Hub:
 
     def watch(self) -> RecentPlacements:
         stores = [kinds.bindings.store for kinds in self.caches.kinds]
-        return RecentPlacements(stores, loads_of=lambda: self.loads, cpu_of=self._find_cpu, clock=self.clock)
+        return RecentPlacements(stores, loads_of=lambda: self.loads, use_of=self._find_use, clock=self.clock)
 
-    def _find_cpu(self, key: PlacementKey) -> int | None:
+    def _find_use(self, key: PlacementKey, cluster: str) -> CpuUse:
         self.lookups += 1
-        return None if key.name == "p" else len(key.name) * 700
+        return CpuUse(unsized=1) if key.name == "p" else CpuUse(ord(cluster), ((700, 2), (50, 1)), 3)
 
     def _newer(self, view: Any) -> Any:
         self.version += 1
@@ -103,7 +103,7 @@ def test_T_07_counts_of_changed_clusters_equal_a_count_of_everything(seed: int) 
     for _ in range(STEPS):
         hub.step()
         counted = hub.read_columns(hub.table)
-        expected = RecentPlacements((), loads_of=lambda: hub.loads, cpu_of=hub._find_cpu, clock=hub.clock)
+        expected = RecentPlacements((), loads_of=lambda: hub.loads, use_of=hub._find_use, clock=hub.clock)
         expected._made = {cluster: dict(made) for cluster, made in hub.recent._made.items()}
         fresh = FleetTable(hub.caches.clusters, expected)
         for name, sample in hub.samples.items():

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from fleet.cli.input.residents import find_residents, settle_decision
@@ -20,10 +21,12 @@ from fleet.framework.cycle.decision import Decision
 from fleet.framework.runtime.reserve_permit import newly_chosen
 from fleet.informers.recent_placements import PlacedLoad, count_by_load, list_placed, select_new
 from fleet.model.timestamps import parse_timestamp
+from fleet.scheduler.load_requests import estimate_use
 from fleet.scheduler.profiles import CompiledProfiles
 from fleet.settings.document.extenders import ExtenderDocument
 from fleet.settings.document.feeds import FeedDocument
-from fleet.snapshot.sidedata import RECENT_PLACEMENTS, FeedSample
+from fleet.snapshot.sidedata import RECENT_PLACEMENTS, CpuUse, FeedSample
+from fleet.snapshot.table import Table
 
 WALL_CLOCK: Final = "now"
 
@@ -113,7 +116,11 @@ def simulate(
     if reads_residents:
         table.settle(find_residents(inputs.placements))
     loads = profiles.list_loads()
-    placed = [each for placement in inputs.placements for each in list_placed(placement.bindings, _cpu_of(placement))]
+    placed = [
+        each
+        for placement in inputs.placements
+        for each in list_placed(placement.bindings, partial(_estimate_use, placement, table))
+    ]
     results = []
     for placement in inputs.placements:
         if loads:
@@ -132,13 +139,13 @@ def simulate(
             settle_decision(table, placement, decided.decision)
         chosen = (target.cluster for target in newly_chosen(decided.decision))
         new = select_new(chosen, placement.bindings)
-        placed += [PlacedLoad(cluster, moment.nanoseconds, _cpu_of(placement)) for cluster in new]
+        placed += [PlacedLoad(cluster, moment.nanoseconds, _estimate_use(placement, table, cluster)) for cluster in new]
         results.append(decided)
     return Simulation(moment, tuple(table.freeze().names.ordered), tuple(results))
 
 
-def _cpu_of(placement: PlacementInputs) -> int | None:
-    return placement.request.requests.get("cpu")
+def _estimate_use(placement: PlacementInputs, table: Table, cluster: str) -> CpuUse:
+    return estimate_use(placement.request.needs, placement.request.limits, table.get(cluster))
 
 
 def decide_asking(inp: DecisionInput, extenders: ExtenderClient) -> tuple[DecisionInput, Decision]:

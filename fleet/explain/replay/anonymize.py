@@ -24,6 +24,7 @@ from fleet.model.keys import (
     PREFIX,
     PREVIOUS_BINDING_STATE,
     REQUESTS,
+    WORKLOAD_LIMITS,
     WORKLOAD_REQUESTS,
 )
 from fleet.model.labels import is_label_value, is_subdomain
@@ -49,6 +50,7 @@ _ANNOTATIONS: Final = frozenset(
         PLACEMENT_GENERATION,
         PREVIOUS_BINDING_STATE,
         REQUESTS,
+        WORKLOAD_LIMITS,
         WORKLOAD_REQUESTS,
         LOCALITY,
         MIN_TARGETS,

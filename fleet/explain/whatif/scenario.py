@@ -21,7 +21,7 @@ from fleet.explain.whatif.policy_edits import apply_to_policy
 from fleet.framework.context import NO_QUERY_RESULTS
 from fleet.framework.cycle.cycle import NEVER_PUBLISHED, DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.policy.resource_requests import find_request_problems, read_requests
+from fleet.framework.policy.resource_requests import NO_NEEDS, find_request_problems, read_requests
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest, compile_request, write_annotations
 from fleet.framework.types import ExternalResult
@@ -140,6 +140,7 @@ class Scenario:
             requests={**needs.fixed, **added},
             node_requests=needs.per_node,
             overridden_requests=needs.overridden,
+            limits=NO_NEEDS,
         )
         return replace(self, question=replace(self.question, request=request))
 

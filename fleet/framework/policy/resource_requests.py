@@ -112,6 +112,9 @@ class Needs(NamedTuple):
         return Needs(fixed, per_node)
 
 
+NO_NEEDS: Final = Needs()
+
+
 @lru_cache(4096)  # many placements, and all bindings of one, need the same
 def parse_needs(text: str) -> Needs:
     """Of requests as a placement has them, or as they are computed from its workloads."""

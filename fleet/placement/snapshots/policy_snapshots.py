@@ -32,6 +32,7 @@ from fleet.model.keys import (
     PICK_N,
     PLACEMENT_GENERATION,
     POLICY_INDEX,
+    WORKLOAD_LIMITS,
     WORKLOAD_REMARKS,
     WORKLOAD_REQUESTS,
 )
@@ -44,7 +45,7 @@ from fleet.placement.snapshots.hashing import are_policies_equal, is_policy_unch
 Json = dict[str, Any]
 
 _NAMES_TRIED: Final = 16
-_OF_WORKLOADS: Final = (WORKLOAD_REQUESTS, WORKLOAD_REMARKS)
+_OF_WORKLOADS: Final = (WORKLOAD_REQUESTS, WORKLOAD_LIMITS, WORKLOAD_REMARKS)
 NO_WORKLOADS: Final[Mapping[str, str]] = MappingProxyType({})
 
 

@@ -23,9 +23,11 @@ from fleet.framework.policy.resource_requests import (
     OverriddenNeeds,
     find_request_problems,
     format_needs,
+    read_usable,
 )
+from fleet.framework.policy.workload_limits import LIMITED, LIMITED_RESOURCES, UNSIZED, merge_sizes, name_size
 from fleet.model.decoding import decode
-from fleet.model.keys import PLACEMENT_GROUP, WORKLOAD_REMARKS, WORKLOAD_REQUESTS
+from fleet.model.keys import PLACEMENT_GROUP, WORKLOAD_LIMITS, WORKLOAD_REMARKS, WORKLOAD_REQUESTS
 from fleet.model.quantity import parse_quantity
 from fleet.model.views import Metadata, QuantityText, View
 from fleet.placement.selection.resolution import SelectedObject
@@ -51,6 +53,8 @@ RulesOf = Callable[[SelectedObject], Iterable[AppliedRule]]
 _Quantities = dict[str, QuantityText]
 _Amounts = Counter[str]
 """Exact, by resource; of Fractions."""
+_Measure = Callable[["_PodSpec", list[str]], _Amounts]
+_Read = Callable[[str, "_Resources", list[str]], _Amounts]
 
 
 class _Resources(View, frozen=True):
@@ -122,6 +126,7 @@ class _Envelope(View, frozen=True):
 
 @dataclass(slots=True)
 class _Sum:
+    measure: _Measure
     fixed: _Amounts = field(default_factory=Counter)
     per_node: _Amounts = field(default_factory=Counter)
 
@@ -129,7 +134,7 @@ class _Sum:
         own: list[str] = []
         try:
             pods, copies = _read_pods(name, content)
-            amounts = _sum_pod(pods, own)
+            amounts = self.measure(pods, own)
         except DocumentError as error:
             remarks.append(f"{error}; it counts as nothing")
             return
@@ -151,10 +156,14 @@ class _Overridden(NamedTuple):
 @dataclass(slots=True)
 class _Workloads:
     rules_of: RulesOf
-    plain: _Sum = field(default_factory=_Sum)
+    measure: _Measure
+    plain: _Sum = field(init=False)
     overridden: dict[tuple[tuple[str, int], ...], _Overridden] = field(default_factory=dict)
     """By override and position of the rules that change them."""
     remarks: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.plain = _Sum(self.measure)
 
     def add(self, selected: SelectedObject) -> None:
         name = selected.group, selected.kind
@@ -177,7 +186,9 @@ class _Workloads:
             self.plain.add(name, title, selected.content, self.remarks)
             return
         key = tuple((rule.override, rule.position) for rule in rules)
-        known = self.overridden.setdefault(key, _Overridden(rules, [_Sum() for _ in range(1 << len(rules))]))
+        known = self.overridden.setdefault(
+            key, _Overridden(rules, [_Sum(self.measure) for _ in range(1 << len(rules))])
+        )
         for position, total in enumerate(known.sums):
             content: bytes | None = selected.content
             for bit, rule in enumerate(rules):
@@ -204,14 +215,22 @@ class _Workloads:
         return self.plain.round_up(self.remarks)._replace(overridden=tuple(overridden))
 
 
-def describe_workloads(objects: Iterable[SelectedObject], rules_of: RulesOf) -> dict[str, str]:
+def describe_workloads(
+    objects: Iterable[SelectedObject], rules_of: RulesOf, *, with_limits: bool = False
+) -> dict[str, str]:
     """The annotations that tell it on a policy snapshot. `rules_of` lists the rules of overrides that change an
     object."""
-    workloads = _Workloads(rules_of)
-    for selected in objects:
-        workloads.add(selected)
-    texts = {WORKLOAD_REQUESTS: format_needs(workloads.sum_up())}
-    texts[WORKLOAD_REMARKS] = "\n".join(_shorten(list(dict.fromkeys(workloads.remarks))))
+    measures: dict[str, _Measure] = {WORKLOAD_REQUESTS: _sum_requests}
+    if with_limits:
+        measures[WORKLOAD_LIMITS] = _sum_limits
+    texts, remarks, selected = {}, [], tuple(objects)
+    for key, measure in measures.items():
+        workloads = _Workloads(rules_of, measure)
+        for each in selected:
+            workloads.add(each)
+        texts[key] = format_needs(workloads.sum_up())
+        remarks += workloads.remarks
+    texts[WORKLOAD_REMARKS] = "\n".join(_shorten(list(dict.fromkeys(remarks))))
     return {key: text for key, text in texts.items() if text}
 
 
@@ -228,21 +247,51 @@ def _read_pods(name: tuple[str, str], content: bytes) -> tuple[_PodSpec, int]:
     return workload.template.spec, 1 if name == _DAEMON_SET else max(workload.replicas, 0)
 
 
-def _sum_pod(pod: _PodSpec, remarks: list[str]) -> _Amounts:
+def _sum_requests(pod: _PodSpec, remarks: list[str]) -> _Amounts:
+    return _sum_pod(pod, _read_requests, remarks)
+
+
+def _sum_limits(pod: _PodSpec, remarks: list[str]) -> _Amounts:
+    """Limits, and what the use of cpu is expected from: by the containers that run all the time, or by what there is about
+    the pod as a whole."""
+    peak = _sum_pod(pod, _read_limits, remarks)
+    amounts: _Amounts = Counter({resource: peak[resource] for resource in LIMITED_RESOURCES})
+    sidecars = (container for container in pod.init_containers if container.restart_policy == _RESTARTS_ALWAYS)
+    sized = [container.resources for container in (*sidecars, *pod.containers)]
+    if "cpu" in (pod.resources.limits or {}) or "cpu" in (pod.resources.requests or {}):
+        sized = [pod.resources]
+    for resources in sized:
+        limit, request = (_read_cpu(quantities) for quantities in (resources.limits, resources.requests))
+        if limit is not None:
+            amounts[LIMITED] += limit
+        elif request is not None:
+            amounts[name_size(request)] += 1
+        else:
+            amounts[UNSIZED] += 1
+    amounts[LIMITED] += _read_cpu(pod.overhead) or 0
+    return amounts
+
+
+def _read_cpu(quantities: _Quantities | None) -> int | None:
+    """In thousandths; None where there is none that can be read."""
+    return read_usable({"cpu": quantities["cpu"]}).get("cpu") if quantities and "cpu" in quantities else None
+
+
+def _sum_pod(pod: _PodSpec, read: _Read, remarks: list[str]) -> _Amounts:
     """Init containers run one after the other, before the containers; sidecars, from when it is their turn, to the
     end. What is requested for the pod as a whole takes the place of all that."""
     running: _Amounts = Counter()
     peak: _Amounts = Counter()
     for container in pod.init_containers:
-        own = _read_requests(f"init container {container.name}", container.resources, remarks)
+        own = read(f"init container {container.name}", container.resources, remarks)
         if container.restart_policy == _RESTARTS_ALWAYS:
             running.update(own)
             own = Counter()
         _raise(peak, running, own)
     for container in pod.containers:
-        running.update(_read_requests(f"container {container.name}", container.resources, remarks))
+        running.update(read(f"container {container.name}", container.resources, remarks))
     _raise(peak, running, Counter())
-    for resource, amount in _read_requests("the pod", pod.resources, remarks).items():
+    for resource, amount in read("the pod", pod.resources, remarks).items():
         peak[resource] = amount
     peak.update(_read_quantities("overhead", pod.overhead or {}, remarks))
     return peak
@@ -255,6 +304,10 @@ def _raise(peak: _Amounts, running: _Amounts, own: _Amounts) -> None:
 
 def _read_requests(owner: str, resources: _Resources, remarks: list[str]) -> _Amounts:
     return _read_quantities(owner, (resources.limits or {}) | (resources.requests or {}), remarks)
+
+
+def _read_limits(owner: str, resources: _Resources, remarks: list[str]) -> _Amounts:
+    return _read_quantities(owner, (resources.requests or {}) | (resources.limits or {}), remarks)
 
 
 def _read_quantities(owner: str, quantities: Mapping[str, QuantityText], remarks: list[str]) -> _Amounts:
@@ -270,6 +323,7 @@ def _read_quantities(owner: str, quantities: Mapping[str, QuantityText], remarks
 
 def _round_up(amounts: Mapping[str, Fraction | int], remarks: list[str]) -> dict[str, int]:
     """In whole units, by name; cpu and memory first."""
+    amounts = merge_sizes(amounts)
     ordered = sorted(amounts, key=lambda name: (name not in ("cpu", "memory"), name))
     if len(ordered) > MOST_RESOURCES:
         remarks.append(f"{len(ordered)} resources are requested, and {MOST_RESOURCES} count")

@@ -42,7 +42,7 @@ def prepare(table: Table) -> None:
     }
     table.feed("load", columns, sampled_at=times, max_age=MAX_AGE * SECOND)
     recent = {name: float(number % 4) for name, number in names.items() if number % 3 == 0}
-    table.feed(RECENT_PLACEMENTS, {"load": recent}, sampled_at={})
+    table.feed(RECENT_PLACEMENTS, {"load": recent, "load/unsized": recent}, sampled_at={})
 
 
 def fresh(ctx: Any, cluster: Any, column: str) -> float | None:
