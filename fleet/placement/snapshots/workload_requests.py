@@ -252,8 +252,7 @@ def _sum_requests(pod: _PodSpec, remarks: list[str]) -> _Amounts:
 
 
 def _sum_limits(pod: _PodSpec, remarks: list[str]) -> _Amounts:
-    """Limits, and what the use of cpu is expected from: by the containers that run all the time, or by what there is about
-    the pod as a whole."""
+    """Limits, and what the use of cpu is expected from: the containers that run all the time, or the pod as a whole."""
     peak = _sum_pod(pod, _read_limits, remarks)
     amounts: _Amounts = Counter({resource: peak[resource] for resource in LIMITED_RESOURCES})
     sidecars = (container for container in pod.init_containers if container.restart_policy == _RESTARTS_ALWAYS)
