@@ -15,6 +15,7 @@ from plugins.feed_preference import FeedPreference
 from plugins.gang_placement import GangPlacement
 from plugins.hub_binding_binder import HubBindingBinder
 from plugins.load_variation import LoadVariationRiskBalancing
+from plugins.low_risk_overcommitment import LowRiskOverCommitment
 from plugins.namespace_affinity import NamespaceAffinity
 from plugins.namespace_preparation import NamespacePreparation
 from plugins.peaks import Peaks
@@ -48,6 +49,7 @@ IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
     ("FeedPreference", FeedPreference),
     ("TargetLoadPacking", TargetLoadPacking),
     ("LoadVariationRiskBalancing", LoadVariationRiskBalancing),
+    ("LowRiskOverCommitment", LowRiskOverCommitment),
     ("Peaks", Peaks),
     ("RankingSort", RankingSort),
     ("HubBindingBinder", HubBindingBinder),

@@ -29,6 +29,7 @@ from fleet.framework.policy.size import has_more_parts
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.runtime.framework import with_snapshot_lister
 from fleet.informers.cache import Caches, FleetTable, PlacementKinds
+from fleet.informers.placed_limits import PlacedLimits
 from fleet.informers.recent_placements import RecentPlacements
 from fleet.kube.api import Api, WriteGate
 from fleet.kube.backoff import Jitter
@@ -48,7 +49,7 @@ from fleet.model.views import (
 from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter, build_resource_filter
 from fleet.scheduler.companions import Companions, list_approval_rules, read_approval_facts
-from fleet.scheduler.load_requests import find_cpu_use
+from fleet.scheduler.load_requests import find_cpu_use, find_limit_excess
 from fleet.scheduler.preemption.disruption_budgets import DisruptionBudgets, read_wanted
 from fleet.scheduler.priority_classes import PriorityClasses
 from fleet.scheduler.profiles import Frameworks, build_configured_frameworks
@@ -191,7 +192,12 @@ class LiveState:
             use_of=partial(find_cpu_use, caches, companions),
             clock=clock,
         )
-        table = FleetTable(caches.clusters, recent)
+        limits = PlacedLimits(
+            caches.kinds,
+            is_read=lambda: frameworks.reads_placed_limits,
+            excess_of=partial(find_limit_excess, caches, companions),
+        )
+        table = FleetTable(caches.clusters, recent, limits)
         RoomLedger(caches, companions.requests_of, book=table.book)
         frameworks = build_configured_frameworks(settings, with_snapshot_lister(table.frame))
         residents = ResidentLedger(caches, companions.annotations_of)

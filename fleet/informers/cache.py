@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from fleet.errors import StaleInputs
+from fleet.informers.placed_limits import PlacedLimits
 from fleet.informers.recent_placements import RecentPlacements
 from fleet.kube.cache.store import Codec, Store, build_codec
 from fleet.kube.informer import Informer, InformerConfig
@@ -51,7 +52,15 @@ from fleet.model.views import (
 )
 from fleet.snapshot.capacity import MOST_BOOKED, assumed_ledger
 from fleet.snapshot.frame import Frame
-from fleet.snapshot.sidedata import NO_RESIDENTS, RECENT_PLACEMENTS, FeedSample, Nomination, PlacedBinding, Residents
+from fleet.snapshot.sidedata import (
+    NO_RESIDENTS,
+    PLACED_LIMITS,
+    RECENT_PLACEMENTS,
+    FeedSample,
+    Nomination,
+    PlacedBinding,
+    Residents,
+)
 from fleet.snapshot.table import Table
 
 _BY_OWNER: Final = "owner"
@@ -211,9 +220,15 @@ class FleetTable:
     ask for a frame from threads of their own.
     """
 
-    def __init__(self, clusters: Store[MemberCluster], recent: RecentPlacements | None = None) -> None:
+    def __init__(
+        self,
+        clusters: Store[MemberCluster],
+        recent: RecentPlacements | None = None,
+        limits: PlacedLimits | None = None,
+    ) -> None:
         self._clusters = clusters
         self._recent = recent
+        self._limits = limits
         self._table: Table | None = None
         self._samples: dict[str, FeedSample] = {}
         self._booked: dict[str, Mapping[str, int]] = {}
@@ -241,6 +256,9 @@ class FleetTable:
             counts = None if self._recent is None else self._recent.count(self._samples, self._clusters)
             if counts is not None:
                 self._table.feed(RECENT_PLACEMENTS, counts, sampled_at={})
+            sums = None if self._limits is None else self._limits.sum_up()
+            if sums is not None:
+                self._table.feed(PLACED_LIMITS, sums, sampled_at={})
             self._table.settle(self.read_residents())
             return self._table.freeze()
 
@@ -298,6 +316,9 @@ class FleetTable:
                     _set_placed(self._table, new.metadata.name, self._placed.get(new.metadata.name, ()))
                 if self._recent is not None:
                     note = self._recent.note_report if is_known else self._recent.note_joined
+                    note(new.metadata.name)
+                if self._limits is not None:
+                    note = self._limits.note_report if is_known else self._limits.note_joined
                     note(new.metadata.name)
                 for name, sample in self._samples.items():
                     if not is_known and new.metadata.name in sample.clusters:

@@ -171,6 +171,10 @@ class Frameworks:
         return any(framework.profile.decides_groups for framework in self)
 
     @property
+    def reads_placed_limits(self) -> bool:
+        return any(framework.profile.reads_placed_limits for framework in self)
+
+    @property
     def reads_quotas(self) -> bool:
         return any(framework.profile.reads_quotas for framework in self)
 

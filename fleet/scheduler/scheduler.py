@@ -36,6 +36,7 @@ from fleet.framework.runtime.framework import (
 from fleet.framework.runtime.locks import ReadWriteLock
 from fleet.framework.types import PluginTraits
 from fleet.informers.cache import Caches, FleetTable
+from fleet.informers.placed_limits import PlacedLimits
 from fleet.informers.recent_placements import RecentPlacements
 from fleet.informers.shared_watches import SharedWatches
 from fleet.kube.api import Api, ClassedApi
@@ -65,7 +66,7 @@ from fleet.scheduler.events.resident_hints import ResidentHints, may_end_rejecti
 from fleet.scheduler.groups.group_attempt import GroupAttempt
 from fleet.scheduler.groups.group_status import GroupStatus
 from fleet.scheduler.groups.groups import Groups, list_states
-from fleet.scheduler.load_requests import find_cpu_use
+from fleet.scheduler.load_requests import find_cpu_use, find_limit_excess
 from fleet.scheduler.loop import Loop
 from fleet.scheduler.pre_enqueue import PreEnqueueRunner
 from fleet.scheduler.preemption.placed_bindings import PlacedBindings
@@ -122,7 +123,12 @@ class Scheduler:
             use_of=lambda key, cluster: find_cpu_use(caches, self.companions, key, cluster),
             clock=clock,
         )
-        self.table = FleetTable(caches.clusters, self.recent)
+        limits = PlacedLimits(
+            caches.kinds,
+            is_read=lambda: self.frameworks.reads_placed_limits,
+            excess_of=lambda key, cluster: find_limit_excess(caches, self.companions, key, cluster),
+        )
+        self.table = FleetTable(caches.clusters, self.recent, limits)
         self.parked = ParkedPlacements()
         self.companions = Companions(caches)
         self._residents = ResidentLedger(caches, self.companions.annotations_of, on_change=self._report_resident)

@@ -19,6 +19,10 @@ RECENT_PLACEMENTS: Final = "placements.recent"
 documents have no dot in their names."""
 
 
+PLACED_LIMITS: Final = "placements.limits"
+"""Another one: by how much the limits of the placements on every cluster exceed their requests, by resource."""
+
+
 class CpuUse(NamedTuple):
     """What the use of cpu by the containers of a placement on a cluster is expected from, in thousandths."""
 

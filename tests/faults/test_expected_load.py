@@ -174,3 +174,77 @@ async def test_T_02_limits_are_not_written_for_profiles_that_do_not_read_them(tm
 
         await soon(has_limits)
         assert len(await scene.world.all(CLUSTER_SCOPED.policy_snapshot)) == 2
+
+
+# --- overcommitment ---------------------------------------------------------------------------------------------------
+
+OVERCOMMITMENT: Final = """
+feeds:
+- name: load
+  static: {c1: {cpu: 30, cpuDeviation: 5}, c2: {gpu: 1}}
+profiles:
+- ranking: weighted
+  plugins: {score: {disabled: [{name: "*"}], enabled: [{name: LowRiskOverCommitment}]}}
+  pluginConfig: [{name: LowRiskOverCommitment, args: {feed: load}}]
+"""
+EVERY: Final = {"placementType": "PickN", "numberOfClusters": 2}
+
+
+async def find_risk(scene: Scene, placement: str, cluster: str) -> tuple[int, str]:
+    async def is_placed() -> bool:
+        return cluster in await scene.world.in_use(placement)
+
+    await soon(is_placed)
+    return find_remark(scene, placement, cluster)
+
+
+@virtual
+async def test_T_10_limits_of_workloads_beyond_what_a_cluster_has_are_a_risk(tmp_path: Path) -> None:
+    """The fixture: of 8 cores 4 are requested, and 12 or 6 may be used."""
+    load = "requests 50%, risk of a higher load 4.9% (feed load, 0s old)"
+    expected = {
+        "12": (73, f"cpu limits 150%, risk 50.0%; {load}"),
+        "6": (98, f"cpu limits 75%, risk 0.0%; {load}"),
+        "": (0, "the placement has no requests and limits"),
+    }
+    scores = {}
+    for limit in expected:
+        async with a_scene(tmp_path, OVERCOMMITMENT) as scene:
+            await join_labelled(scene, "c1", "8")
+            sized = container(limits={"cpu": limit}, cpu="4") if limit else container()
+            await own(scene, "Deployment", "web", replicated(pods(sized)))
+            await place(scene, "shop")
+            scores[limit] = await find_risk(scene, "shop", "c1")
+    assert scores == expected
+
+
+@virtual
+async def test_T_10_limits_of_placements_on_a_cluster_count_for_those_that_follow_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    """The member reports what the first one requests, and not its limits."""
+    async with a_scene(tmp_path, OVERCOMMITMENT) as scene:
+        await join_labelled(scene, "c1", "8")
+        await own(scene, "Deployment", "web", replicated(pods(container(limits={"cpu": "10"}, cpu="2"))), "first")
+        await own(scene, "Deployment", "web", replicated(pods(container(cpu="2"))), "next")
+        await place(scene, "first", "first")
+        await find_risk(scene, "first", "c1")
+        await place(scene, "next", "next")
+        expected = "cpu limits 150%, risk 50.0%; requests 50%, risk of a higher load 4.9% (feed load, 0s old)"
+        assert await find_risk(scene, "next", "c1") == (73, expected)
+    async with a_scene(tmp_path, OVERCOMMITMENT, after=scene) as again:
+        await place(again, "later", "next")
+        score, remark = await find_risk(again, "later", "c1")
+        assert remark.startswith("cpu limits 175%, risk 75.0%; requests 75%, ")
+        assert score == 62
+
+
+@virtual
+async def test_T_10_a_cluster_without_a_load_scores_nothing_and_why_names_the_source(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, OVERCOMMITMENT) as scene:
+        await join_labelled(scene, "c1", "8")
+        await join_labelled(scene, "c2", "8")
+        await own(scene, "Deployment", "web", replicated(pods(container(cpu="1"))))
+        await place(scene, "shop", policy=EVERY)
+        assert (await find_risk(scene, "shop", "c1"))[0] > 0
+        assert await find_risk(scene, "shop", "c2") == (0, "feed load has no cpu for this cluster")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,13 +20,14 @@ from fleet.external.feed_sources import read_clusters
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.runtime.reserve_permit import newly_chosen
+from fleet.informers.placed_limits import build_columns
 from fleet.informers.recent_placements import PlacedLoad, count_by_load, list_placed, select_new
 from fleet.model.timestamps import parse_timestamp
-from fleet.scheduler.load_requests import estimate_use
+from fleet.scheduler.load_requests import compute_excess, estimate_use
 from fleet.scheduler.profiles import CompiledProfiles
 from fleet.settings.document.extenders import ExtenderDocument
 from fleet.settings.document.feeds import FeedDocument
-from fleet.snapshot.sidedata import RECENT_PLACEMENTS, CpuUse, FeedSample
+from fleet.snapshot.sidedata import PLACED_LIMITS, RECENT_PLACEMENTS, CpuUse, FeedSample
 from fleet.snapshot.table import Table
 
 WALL_CLOCK: Final = "now"
@@ -121,8 +123,15 @@ def simulate(
         for placement in inputs.placements
         for each in list_placed(placement.bindings, partial(_estimate_use, placement, table))
     ]
+    reads_limits = any(profile.reads_placed_limits for profile in profiles.by_name.values())
+    excess: dict[str, Counter[str]] = defaultdict(Counter)
+    for placement in inputs.placements if reads_limits else ():
+        for binding in placement.bindings:
+            excess[binding.spec.target_cluster].update(_compute_excess(placement, table, binding.spec.target_cluster))
     results = []
     for placement in inputs.placements:
+        if reads_limits:
+            table.feed(PLACED_LIMITS, build_columns(excess), sampled_at={})
         if loads:
             table.feed(RECENT_PLACEMENTS, count_by_load(loads, placed, samples, table.get), sampled_at={})
         inp = DecisionInput(
@@ -139,6 +148,8 @@ def simulate(
             settle_decision(table, placement, decided.decision)
         chosen = (target.cluster for target in newly_chosen(decided.decision))
         new = select_new(chosen, placement.bindings)
+        for cluster in new if reads_limits else ():
+            excess[cluster].update(_compute_excess(placement, table, cluster))
         placed += [PlacedLoad(cluster, moment.nanoseconds, _estimate_use(placement, table, cluster)) for cluster in new]
         results.append(decided)
     return Simulation(moment, tuple(table.freeze().names.ordered), tuple(results))
@@ -146,6 +157,10 @@ def simulate(
 
 def _estimate_use(placement: PlacementInputs, table: Table, cluster: str) -> CpuUse:
     return estimate_use(placement.request.needs, placement.request.limits, table.get(cluster))
+
+
+def _compute_excess(placement: PlacementInputs, table: Table, cluster: str) -> Mapping[str, int]:
+    return compute_excess(placement.request.needs, placement.request.limits, table.get(cluster))
 
 
 def decide_asking(inp: DecisionInput, extenders: ExtenderClient) -> tuple[DecisionInput, Decision]:

@@ -178,6 +178,11 @@ class CompiledProfile:
         return any(_trait(plugin, "READS_LIMITS") for _, plugin in self._list_plugins())
 
     @property
+    def reads_placed_limits(self) -> bool:
+        """Whether any plugin reads by how much limits exceed requests on clusters."""
+        return any("limits" in _trait(plugin, "READS") for _, plugin in self._list_plugins())
+
+    @property
     def quota_readers(self) -> frozenset[str]:
         """The plugins that read what is in use of quotas."""
         return frozenset(name for name, plugin in self._list_plugins() if "quotas" in _trait(plugin, "READS"))

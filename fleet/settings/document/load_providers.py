@@ -35,7 +35,12 @@ _QUERIES: Final = {
     "memoryDeviation": f"stddev_over_time(({_MEMORY})[15m:1m])",
 }
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {"TargetLoadPacking": ("cpu",), "Peaks": ("cpu",), "LoadVariationRiskBalancing": tuple(_QUERIES)}
+    {
+        "TargetLoadPacking": ("cpu",),
+        "Peaks": ("cpu",),
+        "LoadVariationRiskBalancing": tuple(_QUERIES),
+        "LowRiskOverCommitment": tuple(_QUERIES),
+    }
 )
 """What each plugin needs."""
 

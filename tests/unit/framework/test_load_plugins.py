@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 from fleet.framework.arguments import PluginFactory, RawArgs
+from fleet.framework.beta import compute_probability
 from fleet.framework.scalar import ClusterView, ScalarPlugin
 from fleet.framework.scores import round_half_away, round_to_grid
 from fleet.framework.testing.conformance import SpecimenOptions, check
 from fleet.framework.testing.specimens import NOW
 from fleet.framework.types import PluginTraits
 from fleet.model.quantity import quantity_to_float
-from fleet.snapshot.sidedata import RECENT_PLACEMENTS
+from fleet.snapshot.sidedata import PLACED_LIMITS, RECENT_PLACEMENTS
 from fleet.snapshot.table import Table
 from plugins.load_variation import LoadVariationRiskBalancing
+from plugins.low_risk_overcommitment import LowRiskOverCommitment
 from plugins.peaks import Peaks
 from plugins.target_load_packing import TargetLoadPacking
 from tests.builders import a_cluster, a_policy
@@ -43,6 +46,7 @@ def prepare(table: Table) -> None:
     table.feed("load", columns, sampled_at=times, max_age=MAX_AGE * SECOND)
     recent = {name: float(number % 4) for name, number in names.items() if number % 3 == 0}
     table.feed(RECENT_PLACEMENTS, {"load": recent, "load/unsized": recent}, sampled_at={})
+    table.feed(PLACED_LIMITS, {"cpu": {name: number * 900.0 for name, number in names.items()}}, sampled_at={})
 
 
 def fresh(ctx: Any, cluster: Any, column: str) -> float | None:
@@ -131,6 +135,50 @@ class OneByOnePeaks(PluginTraits):
         return to_grid(2 * (math.exp(3 * after) - math.exp(3 * before)))
 
 
+class OneClusterOvercommitment(ScalarPlugin):
+    ROW_LOCAL = True
+    READS = ("feeds", "usage", "room", "limits")
+
+    def name(self) -> str:
+        return "LowRiskOverCommitment"
+
+    def score_one(self, ctx: Any, state: Any, placement: Any, cluster: Any) -> int:
+        risks = []
+        for resource in ("cpu", "memory"):
+            risk = self._assess(ctx, resource, placement.requests.get(resource, 0), cluster)
+            risks += [] if risk is None else [risk]
+        if not risks or not (placement.requests.get("cpu") or placement.requests.get("memory")):
+            return 0
+        return round_half_away(to_grid((1 - max(risks)) * 100))
+
+    def _assess(self, ctx: Any, resource: str, own: int, cluster: Any) -> float | None:
+        mean, deviation = fresh(ctx, cluster, resource), fresh(ctx, cluster, f"{resource}Deviation") or 0.0
+        usage = cluster.cluster.status.resource_usage
+        text = ((usage.capacity if usage else None) or {}).get(resource)
+        capacity = millicores(cluster) if resource == "cpu" else quantity_to_float(text or "0")
+        if mean is None or capacity is None or not capacity > 0:
+            return None
+        lent = cluster.feed(PLACED_LIMITS, resource)
+        room = cluster._frame.capacity(resource)
+        request = float(room.used[cluster.row] + room.assumed[cluster.row]) + own
+        limit = request + (lent if lent == lent else 0.0)
+        by_limits = 0.0
+        if limit > capacity:
+            by_limits = min((limit - capacity) / (limit - request), 1.0) if limit > request else 1.0
+        allocated, mean, width = min(request / capacity, 1.0), min(mean / 100, 1.0), deviation / 100 * math.sqrt(5)
+        sharpness = mean * (1 - mean) / width**2 - 1 if width else math.inf
+        if allocated >= 1:
+            by_load = 0.0
+        elif sharpness > 1e6:
+            by_load = float(mean > allocated)
+        elif sharpness <= 0:
+            by_load = mean
+        else:
+            arrays = (np.array([number]) for number in (mean * sharpness, (1 - mean) * sharpness, allocated))
+            by_load = 1 - float(compute_probability(*arrays)[0])
+        return 0.5 * by_limits + 0.5 * to_grid(by_load)
+
+
 def variation_twin(margin: float, sensitivity: float) -> PluginFactory:
     return lambda raw, handle: OneClusterVariation(margin, sensitivity)
 
@@ -193,3 +241,38 @@ def test_exponentials_are_rounded_to_a_grid_before_anything_else() -> None:
     assert rounded[:5].tolist() == [107374182, -107374182, 3, -3, 47.5 * 2**30]
     assert rounded[5] == 1e200 * 2**30
     assert np.isnan(rounded[6])
+
+
+def test_F3_129_overcommitment_equals_a_twin_that_looks_at_one_cluster() -> None:
+    check(
+        LowRiskOverCommitment,
+        args=RawArgs({"feed": "load"}),
+        reference=lambda raw, handle: OneClusterOvercommitment(),
+        options=SpecimenOptions(prepare=prepare),
+    )
+
+
+@pytest.mark.parametrize("alpha", [1, 2, 5, 40, 300])
+@pytest.mark.parametrize("beta", [1, 3, 17, 250])
+def test_T_10_the_distribution_function_equals_exact_sums(alpha: int, beta: int) -> None:
+    """For whole numbers it is a sum of binomial probabilities."""
+    points = [Fraction(number, 64) for number in (0, 1, 7, 20, 32, 33, 50, 63, 64)]
+    trials = alpha + beta - 1
+    exact = [
+        sum(math.comb(trials, k) * x**k * (1 - x) ** (trials - k) for k in range(alpha, trials + 1)) for x in points
+    ]
+    size = len(points)
+    computed = compute_probability(
+        np.full(size, float(alpha)), np.full(size, float(beta)), np.array(points, dtype=float)
+    )
+    assert max(abs(Fraction(value) - right) for value, right in zip(computed.tolist(), exact, strict=True)) < 1e-9
+
+
+@pytest.mark.parametrize("x", [0.001, 0.1, 0.5, 0.77, 0.999])
+def test_T_10_the_distribution_function_equals_closed_forms(x: float) -> None:
+    cases = {(0.5, 0.5): 2 / math.pi * math.asin(math.sqrt(x)), (2.25, 1.0): x**2.25, (1.0, 0.3): 1 - (1 - x) ** 0.3}
+    for (alpha, beta), right in cases.items():
+        arrays = (np.array([number]) for number in (alpha, beta, x))
+        assert abs(compute_probability(*arrays)[0] - right) < 1e-9
+    wide = (np.array([number]) for number in (4.74, 11.06, 0.5))
+    assert round(1 - float(compute_probability(*wide)[0]), 4) == 0.0486
