@@ -24,6 +24,10 @@ class RunningPrometheus:
     vectors: dict[str, Mapping[str, float]] = field(default_factory=dict)
     """By query, the number of each cluster."""
     asked: list[str] = field(default_factory=list)
+    answers: dict[str, object] = field(default_factory=dict)
+    """Of other services, by path."""
+    header: str = "Authorization"
+    prefix: str = "Bearer "
 
     @property
     def url(self) -> str:
@@ -42,11 +46,14 @@ class RunningPrometheus:
 def a_prometheus(folder: Path, token: str) -> Iterator[RunningPrometheus]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            given = self.headers.get("Authorization", "")
+            given = self.headers.get(running.header, "")
             path = urlsplit(self.path)
-            if given != f"Bearer {running.token}":
+            if given != f"{running.prefix}{running.token}":
                 self.send_response(401, f"no good: {given}")
                 content = json.dumps({"status": "error", "error": given}).encode()
+            elif path.path in running.answers:
+                self.send_response(200)
+                content = json.dumps(running.answers[path.path]).encode()
             elif path.path != "/api/v1/query":
                 self.send_response(404)
                 content = b""

@@ -13,14 +13,28 @@ import msgspec
 import structlog
 
 from fleet.clock import Clock, epoch_nanoseconds
-from fleet.external.feed_sources import Columns, UnusableFeed, read_answer, read_clusters, read_config_map
+from fleet.external.feed_sources import (
+    Columns,
+    UnusableFeed,
+    read_answer,
+    read_clusters,
+    read_config_map,
+    read_nodes,
+    read_series,
+)
 from fleet.external.http_client import RefusedToken, UnusableAnswer, describe_failure, fetch, shorten
 from fleet.kube.api import Api, Method, Request
+from fleet.settings.document import feeds as formats
 from fleet.settings.document.feeds import QUERY, ConfigMapSource, FeedDocument, HttpSource
 from fleet.settings.secrets import HIDDEN
 from fleet.snapshot.sidedata import FeedSample
 
 _SECOND: Final = 1_000_000_000
+_MILLISECOND: Final = 1_000_000
+_WINDOW, _RESOLUTION = 900_000, 60_000
+"""Of time series, in milliseconds."""
+_MOST_REQUESTS: Final = 50
+"""At a time."""
 _LONGEST_START: Final = 10.0
 """Seconds."""
 
@@ -104,14 +118,9 @@ class FeedCollector:
     async def _sample(self, feed: FeedDocument) -> None:
         columns, error = None, ""
         try:
-            columns = await self._read(feed)
-        except TimeoutError:
-            error = "no answer in time"
-        except (UnusableFeed, UnusableAnswer) as problem:
-            error = _describe_problem(problem, feed.source)
+            columns, error = await self._read(feed)
         except Exception as problem:  # whatever a source answers, it must not end the controller
-            hides_address = isinstance(feed.source, HttpSource) and feed.source.hides_address
-            error = f"could not be read: {describe_failure(problem, hides_address=hides_address)}"
+            error = _describe(problem, feed.source)
         before = self._states.get(feed.name, FeedState())
         self._observe(feed.name, "error" if error else "success")
         if columns is None:
@@ -121,22 +130,38 @@ class FeedCollector:
                 self._apply(feed.name, replace(last, error=error))
                 log.warning("a feed could not be sampled: its last numbers are used", feed=feed.name, error=error)
             return
-        sample = FeedSample(columns, epoch_nanoseconds(self._clock), feed.max_age * _SECOND)
-        self._states[feed.name] = FeedState(sample)
+        if error and before.error != error:
+            log.warning("a feed could not be sampled in full", feed=feed.name, error=error)
+        sample = FeedSample(columns, epoch_nanoseconds(self._clock), feed.max_age * _SECOND, error)
+        self._states[feed.name] = FeedState(sample, error)
         self._apply(feed.name, sample)
 
-    async def _read(self, feed: FeedDocument) -> Columns:
+    async def _read(self, feed: FeedDocument) -> tuple[Columns, str]:
+        """With what a part of it failed for."""
         if feed.problem:
             raise UnusableFeed(feed.problem)
         match feed.source:
             case ConfigMapSource(namespace=namespace, name=name, key=key):
                 path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
                 body = await self._hub.call(Request(Method.GET, path))
-                return read_config_map(msgspec.json.decode(body, type=_ConfigMap).data, key)
+                return read_config_map(msgspec.json.decode(body, type=_ConfigMap).data, key), ""
+            case HttpSource(format=formats.NODES):
+                return await _read_all_nodes(feed.source)
+            case HttpSource(format=formats.SERIES):
+                return await _read_all_series(feed.source, epoch_nanoseconds(self._clock) // _MILLISECOND), ""
             case HttpSource():
-                return await _read_http(feed.source)
+                return await _read_http(feed.source), ""
             case values:
-                return read_clusters(values)
+                return read_clusters(values), ""
+
+
+def _describe(problem: BaseException, source: object) -> str:
+    if isinstance(problem, TimeoutError):
+        return "no answer in time"
+    if isinstance(problem, UnusableFeed | UnusableAnswer):
+        return _describe_problem(problem, source)
+    hides_address = isinstance(source, HttpSource) and source.hides_address
+    return f"could not be read: {describe_failure(problem, hides_address=hides_address)}"
 
 
 def _describe_problem(problem: UnusableFeed | UnusableAnswer, source: object) -> str:
@@ -148,8 +173,60 @@ def _describe_problem(problem: UnusableFeed | UnusableAnswer, source: object) ->
     return f"{text}: the token may have expired" if token else f"{text}: it needs a bearerToken"
 
 
+async def _read_all_nodes(source: HttpSource) -> tuple[Columns, str]:
+    """Of the clusters that answer, with the failure of the first one that does not."""
+    headers = _build_headers(source)
+
+    async def read(cluster: str, address: str) -> Columns:
+        async with asyncio.timeout(source.timeout), slots:
+            bodies = [
+                await fetch("GET", f"{address}{path}", tls=source.tls, headers=headers)
+                for path in ("/apis/metrics.k8s.io/v1beta1/nodes", "/api/v1/nodes")
+            ]
+        return read_nodes(cluster, *bodies)
+
+    slots = asyncio.Semaphore(_MOST_REQUESTS)
+    results = await asyncio.gather(*(read(*each) for each in source.addresses.items()), return_exceptions=True)
+    columns: Columns = {}
+    failures = []
+    for cluster, result in zip(source.addresses, results, strict=True):
+        if isinstance(result, BaseException):
+            failures.append(f"{cluster}: {_describe(result, source)}")
+            continue
+        for column, values in result.items():
+            columns.setdefault(column, {}).update(values)
+    more = f", and {len(failures) - 1} more clusters" if len(failures) > 1 else ""
+    error = f"{failures[0]}{more}" if failures else ""
+    if error and not columns:
+        raise UnusableFeed(error)
+    return columns, error
+
+
+async def _read_all_series(source: HttpSource, now: int) -> Columns:
+    columns: Columns = {}
+    headers = _build_headers(source)
+    async with asyncio.timeout(source.timeout):
+        for column, query in source.columns.items():
+            text = quote(query, safe="")
+            window = f"startMs={now - _WINDOW}&endMs={now}&resolution={_RESOLUTION}"
+            bodies = [
+                await fetch("GET", f"{source.url}{path}", tls=source.tls, headers=headers)
+                for path in (f"/v2/metrictimeseries?query={text}", f"/v1/timeserieswindow?query={text}&{window}")
+            ]
+            columns |= read_series(source, column, *bodies)
+    return columns
+
+
+def _build_headers(source: HttpSource) -> dict[str, str]:
+    if not source.bearer_token:
+        return {}
+    if source.format == formats.SERIES:
+        return {"X-SF-Token": source.bearer_token}
+    return {"Authorization": f"Bearer {source.bearer_token}"}
+
+
 async def _read_http(source: HttpSource) -> Columns:
-    headers = {"Authorization": f"Bearer {source.bearer_token}"} if source.bearer_token else {}
+    headers = _build_headers(source)
     async with asyncio.timeout(source.timeout):
         if source.format != QUERY:
             return read_answer(source, "", await fetch("GET", source.url, tls=source.tls, headers=headers))

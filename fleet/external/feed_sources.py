@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from statistics import fmean, pstdev
 from typing import Any, Final
 
 import msgspec
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from fleet.model.quantity import quantity_or_none
 from fleet.settings.document.feeds import JSON, METRICS, VALUE, WATCHER, HttpSource
 
 Columns = dict[str, dict[str, float]]
+_RESOURCES: Final = ("cpu", "memory")
 _MOST_CLUSTERS: Final = 100_000
 
 
@@ -40,13 +44,17 @@ def read_answer(source: HttpSource, column: str, body: bytes) -> Columns:
     """`column` is the one that was queried; empty where one answer has all."""
     if source.format == METRICS:
         return _read_metrics(source, body)
-    try:
-        document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnusableFeed(f"answered no JSON: {error}") from error
+    document = _decode(body)
     if source.format == WATCHER:
         return _read_watcher(document)
     return _read_json(source, document) if source.format == JSON else _read_query(source, column, document)
+
+
+def _decode(body: bytes) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnusableFeed(f"answered no JSON: {error}") from error
 
 
 def _read_json(source: HttpSource, document: object) -> Columns:
@@ -113,6 +121,53 @@ def _read_watcher(document: object) -> Columns:
         for cluster, entry in clusters.items()
         for metric in _find(entry, "metrics") or ()
         if isinstance(metric, Mapping) and "value" in metric and (column := _find_column(metric))
+    )
+
+
+def read_nodes(cluster: str, measured: bytes, described: bytes) -> Columns:
+    """Percent of the capacity of the nodes that take pods; `measured` is of the metrics API."""
+    nodes = {_find(node, "metadata.name"): node for node in _list_items(described)}
+    capacity, used = dict.fromkeys(_RESOURCES, Fraction(0)), dict.fromkeys(_RESOURCES, Fraction(0))
+    for metrics in _list_items(measured):
+        name = _find(metrics, "metadata.name")
+        node = nodes.get(name)
+        for resource in _RESOURCES if node is not None and not _find(node, "spec.unschedulable") else ():
+            has = quantity_or_none(_find(node, f"status.capacity.{resource}"))
+            uses = quantity_or_none(_find(metrics, f"usage.{resource}"))
+            if has is None or uses is None:
+                raise UnusableFeed(f"answered no {resource} of node {name}")
+            capacity[resource] += has
+            used[resource] += uses
+    shares = ((resource, float(100 * used[resource] / amount)) for resource, amount in capacity.items() if amount)
+    return _collect((cluster, resource, share) for resource, share in shares)
+
+
+def _list_items(body: bytes) -> list[Any]:
+    items = _find(_decode(body), "items")
+    if not isinstance(items, list):
+        raise UnusableFeed("answered no list of nodes")
+    return items
+
+
+def read_series(source: HttpSource, column: str, described: bytes, points: bytes) -> Columns:
+    """The mean of all series of a cluster: its last value, and how much it deviates."""
+    results, series = _find(_decode(described), "results"), _find(_decode(points), "data")
+    if not isinstance(results, list) or not isinstance(series, Mapping):
+        raise UnusableFeed("answered no time series")
+    by_cluster: dict[str, dict[Any, list[float]]] = {}
+    for each in results:
+        cluster = _find(each, f"dimensions.{source.cluster}")
+        for point in series.get(str(_find(each, "id"))) or () if cluster else ():
+            if not (isinstance(point, list) and len(point) == 2 and all(map(_is_number, point))):
+                raise UnusableFeed(f"answered {reprlib.repr(point)}, no point of a time series")
+            by_cluster.setdefault(str(cluster), {}).setdefault(point[0], []).append(point[1])
+    means = {
+        cluster: [fmean(values) for _, values in sorted(moments.items())] for cluster, moments in by_cluster.items()
+    }
+    return _collect(
+        (cluster, name, number)
+        for cluster, values in means.items()
+        for name, number in ((column, values[-1]), (f"{column}Deviation", pstdev(values)))
     )
 
 

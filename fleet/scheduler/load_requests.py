@@ -1,5 +1,5 @@
-"""What selected workloads mean for the load of clusters: the cpu that a placement is expected to use as long as no
-measurement contains it, and by how much limits exceed requests."""
+"""Expected load: the cpu that a placement is expected to use as long as no measurement contains it, and by how much its
+limits exceed its requests."""
 
 from __future__ import annotations
 

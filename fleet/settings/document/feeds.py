@@ -19,6 +19,8 @@ VALUE: Final = "value"
 JSON, METRICS, QUERY = "json", "prometheus", "prometheusQuery"
 WATCHER: Final = "loadWatcher"
 """The answer of a load-watcher; only providers of loads have it."""
+NODES, SERIES = "metricsServer", "signalFx"
+"""Those of the metrics API of Kubernetes, and of the time series of SignalFx; only providers of loads have them."""
 _SOURCES: Final = ("static", "configMap", "http")
 _FIELDS: Final = ("name", "intervalSeconds", "maxAgeSeconds", *_SOURCES)
 _CONFIG_MAP_FIELDS: Final = ("namespace", "name", "key")
@@ -47,6 +49,8 @@ class HttpSource:
     """The field, or the label, with the name of the cluster."""
     columns: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Where each number is: a path, the name of a metric, a query."""
+    addresses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Of the API server of each cluster, where every cluster answers for itself."""
     bearer_token: str = field(default="", repr=False)
     timeout: int = 5
     hides_address: bool = False

@@ -1,6 +1,8 @@
 """Providers of loads, as they stand in the arguments of a plugin: each is a feed of its own, read like the others.
 
-Prometheus is asked for metrics of node_exporter, by the label `cluster`, unless the provider has queries of its own.
+Prometheus is asked for metrics of node_exporter, by the label `cluster`, unless the provider has queries of its own;
+SignalFx for time series with the dimension `cluster`. A metrics server knows the nodes of one cluster, so each cluster
+has an address.
 """
 
 from __future__ import annotations
@@ -14,15 +16,22 @@ from typing import Any, Final
 import yaml
 
 from fleet.settings.document.extenders import is_address, read_tls
-from fleet.settings.document.feeds import QUERY, WATCHER, FeedDocument, HttpSource, list_scalars
+from fleet.settings.document.feeds import NODES, QUERY, SERIES, WATCHER, FeedDocument, HttpSource, list_scalars
 from fleet.settings.document.nodes import NodeReader
 
 _PROVIDER, _WATCHER_ADDRESS = "metricProvider", "watcherAddress"
 _CLUSTER_STATUS, _STATIC, _PROMETHEUS = "ClusterStatus", "Static", "Prometheus"
-_SERVED: Final = (_CLUSTER_STATUS, _STATIC, _PROMETHEUS)
-_UNSERVED: Final = ("KubernetesMetricsServer", "SignalFx")
-_FIELDS: Final = ("type", "address", "token", "tokenFrom", "insecureSkipVerify", "tlsConfig", "values", "queries")
-_ONLY: Final = {"values": _STATIC, **dict.fromkeys(_FIELDS[1:6], _PROMETHEUS), "queries": _PROMETHEUS}
+_METRICS_SERVER, _SIGNAL_FX = "KubernetesMetricsServer", "SignalFx"
+_KINDS: Final = (_CLUSTER_STATUS, _STATIC, _PROMETHEUS, _METRICS_SERVER, _SIGNAL_FX)
+_ACCESS: Final = ("token", "tokenFrom", "insecureSkipVerify", "tlsConfig")
+_OF_KINDS: Final = {
+    "values": (_STATIC,),
+    "address": (_PROMETHEUS, _SIGNAL_FX),
+    "addresses": (_METRICS_SERVER,),
+    **dict.fromkeys(_ACCESS, (_PROMETHEUS, _METRICS_SERVER, _SIGNAL_FX)),
+    "queries": (_PROMETHEUS, _SIGNAL_FX),
+}
+_FIELDS: Final = ("type", *_OF_KINDS)
 _SECRET_NAME: Final = re.compile(r"([a-z0-9][a-z0-9-]{0,62}/)?[a-z0-9][a-z0-9.-]{0,252}")
 _CPU: Final = '100 * (1 - avg by (cluster) (rate(node_cpu_seconds_total{mode="idle"}[5m])))'
 _MEMORY: Final = (
@@ -34,6 +43,7 @@ _QUERIES: Final = {
     "memory": _MEMORY,
     "memoryDeviation": f"stddev_over_time(({_MEMORY})[15m:1m])",
 }
+_SERIES: Final = {"cpu": 'sf_metric:"cpu.utilization"', "memory": 'sf_metric:"memory.utilization"'}
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "TargetLoadPacking": ("cpu",),
@@ -96,20 +106,18 @@ class _ProviderReader:
             name: value for name, _, value in self._reader.list_fields(self._node, self._path, known=_FIELDS)
         }
         kind = self._read_kind()
-        for name in self._fields.keys() & _ONLY.keys():
-            if kind in _SERVED and _ONLY[name] != kind:
-                self._report(name, f"has no meaning with type {kind}: it belongs to {_ONLY[name]}")
+        for name in self._fields.keys() & _OF_KINDS.keys():
+            if kind in _KINDS and kind not in _OF_KINDS[name]:
+                self._report(name, f"has no meaning with type {kind}: it belongs to {' and '.join(_OF_KINDS[name])}")
         if kind == _STATIC:
             return dict(self._read_values())
-        return self._read_prometheus() if kind == _PROMETHEUS else None
+        return self._read_http(kind) if kind in _OF_KINDS["token"] else None
 
     def _read_kind(self) -> str:
         node = self._fields.get("type")
         kind = _CLUSTER_STATUS if node is None else self._reader.read_string(node, f"{self._path}.type") or ""
-        if kind in _UNSERVED:
-            self._report("type", f"{kind} is not read: take its numbers in as a feed, and name that in feed instead")
-        elif kind and kind not in _SERVED:
-            self._report("type", f"{kind!r} is no provider: use {', '.join(_SERVED)}, or watcherAddress")
+        if kind and kind not in _KINDS:
+            self._report("type", f"{kind!r} is no provider: use {', '.join(_KINDS)}, or watcherAddress")
         return kind
 
     def _read_values(self) -> Iterator[tuple[str, Any]]:
@@ -121,24 +129,38 @@ class _ProviderReader:
         for name, value in self._reader.read_mapping(node, f"{self._path}.values").items():
             yield name, value if isinstance(value, Mapping) else {"cpu": value}
 
-    def _read_prometheus(self) -> HttpSource:
-        address = self._fields.get("address")
-        if address is None:
+    def _read_http(self, kind: str) -> HttpSource:
+        address, addresses = self._fields.get("address"), {}
+        hidden: list[yaml.Node] = [] if address is None else [address]
+        if kind == _METRICS_SERVER:
+            addresses = self._read_addresses()
+            hidden = [pair[1] for pair in _list_pairs(self._fields.get("addresses", self._node)).values()]
+        elif address is None:
             self._report("address", "is missing")
         tls = read_tls(self._reader, self._fields.get("tlsConfig"), f"{self._path}.tlsConfig")
         if self._reader.read_flag(self._fields, "insecureSkipVerify", self._path):
             tls = replace(tls, insecure=True, ca_file="")
         return HttpSource(
             url="" if address is None else self._read_address(address, f"{self._path}.address"),
-            format=QUERY,
-            columns=self._read_queries(),
+            format={_PROMETHEUS: QUERY, _METRICS_SERVER: NODES, _SIGNAL_FX: SERIES}[kind],
+            columns=self._read_queries(_SERIES if kind == _SIGNAL_FX else _QUERIES),
+            addresses=addresses,
             bearer_token=self._read_token(),
-            hides_address=address is not None and self._is_hidden(address),
+            hides_address=any(map(self._is_hidden, hidden)),
             tls=tls,
         )
 
-    def _read_queries(self) -> dict[str, str]:
-        queries = {column: _QUERIES[column] for column in _COLUMNS[self._plugin]}
+    def _read_addresses(self) -> dict[str, str]:
+        node, path = self._fields.get("addresses"), f"{self._path}.addresses"
+        addresses = {}
+        for name, _, value in () if node is None else self._reader.list_fields(node, path):
+            addresses[name] = self._read_address(value, f"{path}.{name}")
+        if not addresses:
+            self._report("addresses", "is missing: the address of the API server of each cluster")
+        return addresses
+
+    def _read_queries(self, defaults: Mapping[str, str]) -> dict[str, str]:
+        queries = {column: defaults[column] for column in _COLUMNS[self._plugin] if column in defaults}
         node, path = self._fields.get("queries"), f"{self._path}.queries"
         for name, _, value in () if node is None else self._reader.list_fields(node, path, known=tuple(queries)):
             queries[name] = self._reader.read_string(value, f"{path}.{name}") or ""

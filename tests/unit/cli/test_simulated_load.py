@@ -426,10 +426,15 @@ def test_the_load_aware_profile_packs_without_further_plugins(fleet: Fleet, tmp_
     "args, problem",
     [
         ({"metricProvider": {"type": "Promethius"}}, ".metricProvider.type: 'Promethius' is no provider: use"),
-        ({"metricProvider": {"type": "SignalFx"}}, ".metricProvider.type: SignalFx is not read"),
+        ({"metricProvider": {"type": "SignalFx"}}, ".metricProvider.address: is missing"),
+        ({"metricProvider": {"type": "KubernetesMetricsServer"}}, ".metricProvider.addresses: is missing"),
         (
-            {"metricProvider": {"type": "KubernetesMetricsServer"}},
-            ".metricProvider.type: KubernetesMetricsServer is not",
+            {"metricProvider": {"type": "KubernetesMetricsServer", "addresses": {"a": "a.b"}}},
+            ".metricProvider.addresses.a: 'a.b' should be an address",
+        ),
+        (
+            {"metricProvider": {"type": "SignalFx", "address": "http://a", "addresses": {"a": "http://a"}}},
+            ".metricProvider.addresses: has no meaning with type SignalFx: it belongs to KubernetesMetricsServer",
         ),
         ({"metricProvider": {"type": "Prometheus"}}, ".metricProvider.address: is missing"),
         (
