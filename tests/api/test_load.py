@@ -59,6 +59,42 @@ def test_F3_137_scores_by_load_are_explained_and_replayed_with_the_numbers_of_th
     asyncio.run(main())
 
 
+LOAD_PLUGINS = ("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment", "Peaks")
+ALL_PLUGINS = f"""
+feeds:
+- name: load
+  static: {{ams-1: {{cpu: 40, cpuDeviation: 9}}, ams-2: {{cpu: 30, cpuDeviation: 2}}, dub-1: {{cpu: 20}}}}
+profiles:
+- schedulerName: DefaultScheduler
+- schedulerName: packed
+  base: ExtendedProfile
+  plugins: {{score: {{enabled: [{", ".join(f"{{name: {name}}}" for name in LOAD_PLUGINS)}]}}}}
+  pluginConfig: [{", ".join(f"{{name: {name}, args: {{feed: load}}}}" for name in LOAD_PLUGINS)}]
+"""
+
+
+def test_T_14_scores_of_all_load_plugins_are_replayed_from_the_recorded_feeds(tmp_path: Path) -> None:
+    (tmp_path / "document").mkdir()
+
+    async def main() -> None:
+        async with a_stage(tmp_path, file=write(tmp_path / "document", ALL_PLUGINS)) as stage:
+            for name in ("ams-1", "ams-2", "dub-1"):
+                usage = {"resourceUsage": {"capacity": {"cpu": "10"}}}
+                await stage.world.patch(MEMBER_CLUSTERS, name, {"status": usage}, subresource=STATUS)
+            for name in ("first", "second", "third"):
+                await place(stage, name, "packed", placementType="PickN", numberOfClusters=2)
+                await stage.world.soon_scheduled(name)
+            await stage.wait_until_recorded()
+            why = await stage.json("/v1/placements/-/third/why?cluster=dub-1")
+            (row,) = why["attempt"]["clusters"]
+            remarks = {each["plugin"]: each["remark"] for each in row["scores"] if each["plugin"] in LOAD_PLUGINS}
+            assert all(remarks[name] for name in LOAD_PLUGINS)
+            report = (await stage.post("/v1/replay", {"select": {"limit": 100}})).json()
+            assert (report["same"], report["different"], report["skipped"]) == (report["attempts"], [], [])
+
+    asyncio.run(main())
+
+
 TOKEN = "hush-hush-hush"
 QUERY = "100 * avg by (cluster) (load)"
 

@@ -98,6 +98,16 @@ def test_G_11_a_wheel_of_a_snapshot_reports_its_tag(tmp_path: Path) -> None:
         }
 
 
+def test_two_builds_of_a_wheel_are_the_same_bytes(tmp_path: Path) -> None:
+    wheels = []
+    for number in (1, 2):
+        done = build(tmp_path / f"{number}", "v0.0.2021110103")
+        assert done.returncode == 0, done.stderr
+        (wheel,) = (tmp_path / f"{number}").glob("*.whl")
+        wheels.append((wheel.name, wheel.read_bytes()))
+    assert wheels[0] == wheels[1]
+
+
 @pytest.mark.parametrize(
     "tag,description",
     [
