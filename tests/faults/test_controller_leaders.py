@@ -37,7 +37,7 @@ def deaf(_: int, request: Request) -> Fault:
 
 class Candidate:
     def __init__(self, hub: HubApi, clock: VirtualClock, name: str, *, faults: Faults = fair) -> None:
-        self.line = Line(hub, faults=faults, rng=Random(name), on_kill=lambda: None)
+        self.line = Line(hub, faults=faults, rng=Random(name))
         settings = configured("eligibility.heartbeatTimeout=8760h")
         jitter = Random(name).random
         controller = Manager(self.line, settings, elects=True, clock=clock, jitter=jitter, identity=name)

@@ -71,7 +71,16 @@ def at(number: int, fault: Fault) -> Faults:
 
 
 class Line:
-    def __init__(self, hub: HubApi, *, faults: Faults = fair, rng: Random, on_kill: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        hub: HubApi,
+        *,
+        faults: Faults = fair,
+        rng: Random,
+        on_kill: Callable[[], None] = lambda: None,
+        slowest: float = _SLOWEST,
+    ) -> None:
+        """Every request, answer and watch event takes up to `slowest` seconds, and events come one after another."""
         self.requests: list[Request] = []
         self.met: list[tuple[Request, Fault]] = []
         """Requests and the faults they met."""
@@ -79,6 +88,7 @@ class Line:
         self._faults = faults
         self._rng = rng
         self._on_kill = on_kill
+        self._slowest = slowest
         self._arrives: float | None = None
         self.is_cut = False
         self.on_the_way: set[asyncio.Task[bytes]] = set()
@@ -181,7 +191,7 @@ class Line:
             yield piece
 
     def _pause(self) -> float:
-        return self._rng.uniform(0.0, _SLOWEST)
+        return self._rng.uniform(0.0, self._slowest)
 
 
 async def _spoilt(pieces: AsyncIterator[bytes], how: str) -> AsyncIterator[bytes]:

@@ -164,7 +164,7 @@ async def staged(
     hub = await _hub(start, clock)
     stage = Stage(hub, clock, rng, script, downtime)
     stage.guard.watch(hub.hub.store)
-    around = Line(hub, rng=rng, on_kill=lambda: None)
+    around = Line(hub, rng=rng)
     stand_in = RolloutSimulator(around, clock=clock, jitter=no_jitter, pace=delays)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(stand_in.run()), group.create_task(stage.live())]
