@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+EXAMPLE_PACKAGE: Final = Path(__file__).parent / "plugin_package"
+_PIP: Final = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
 
 LETTERS = """
 from fleet.framework.types import PluginTraits
@@ -68,6 +72,24 @@ def lettered_plugins(folder: Path) -> Iterator[None]:
     """A, B, C, E and F score, D filters, G reserves."""
     with an_installed_package(folder, LETTERS, {letter: letter for letter in "ABCDEFG"}):
         yield
+
+
+def install_example_package(folder: Path) -> None:
+    """The package is built as a wheel, as its users do, and the wheel is installed into the folder."""
+    options = ("--no-index", "--no-deps", "--no-build-isolation", "--no-compile", "--target", str(folder))
+    subprocess.run([sys.executable, *_PIP, *options, str(EXAMPLE_PACKAGE)], check=True, capture_output=True)
+
+
+@contextmanager
+def the_example_package(folder: Path) -> Iterator[None]:
+    """From a folder where it is installed."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for module in [name for name in sys.modules if name.partition(".")[0] == "acme_fleet"]:
+            del sys.modules[module]
 
 
 _DOUBLES: dict[str, Callable[..., Any]] = {}

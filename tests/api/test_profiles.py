@@ -16,7 +16,7 @@ from fleet.model.keys import SCHEDULER_NAME
 from fleet.settings import load_settings
 from tests.api.stage import CLUSTERS, Stage, a_stage
 from tests.e2e.world import ANYTHING, all_recorded, soon
-from tests.installed import an_installed_package, lettered_plugins
+from tests.installed import an_installed_package, install_example_package, lettered_plugins, the_example_package
 from tests.unit.scheduler.test_configured_profiles import HEAD, WORKED_EXAMPLE
 
 TWO_PROFILES = """
@@ -392,6 +392,37 @@ def test_a_change_that_an_installed_plugin_reads_wakes_the_placement(package: Pa
             await stage.world.soon_on("irish", "dub-1", "dub-2", "ams-1")
 
     asyncio.run(main())
+
+
+QUARANTINE = """
+profiles:
+- schedulerName: DefaultScheduler
+- schedulerName: mine
+  plugins: {filter: {enabled: [{name: RegionQuarantine}]}}
+  pluginConfig: [{name: RegionQuarantine, args: {regions: [dub], key: region}}]
+"""
+
+
+def test_why_names_the_plugin_of_a_wheel_and_what_it_looked_at(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with a_stage(tmp_path, file=write(tmp_path, QUARANTINE)) as stage:
+            await place(stage, "fenced", "mine", placementType="PickAll")
+            await stage.world.soon_scheduled("fenced")
+            assert await stage.world.in_use("fenced") == {"ams-1", "ams-2"}
+            why = await stage.json("/v1/placements/-/fenced/why?explain=all")
+            (row,) = [each for each in why["attempt"]["clusters"] if each["name"] == "dub-1"]
+            (rejection,) = [each for each in row["rejections"] if each["verdict"] == "reject"]
+            assert (rejection["plugin"], rejection["reason"]) == ("RegionQuarantine", "RegionQuarantined")
+            assert rejection["message"] == "region dub is in quarantine"
+            assert rejection["details"] == {"region": "dub"}
+            assert (await stage.json("/v1/profiles/mine"))["packages"]["RegionQuarantine"].startswith("acme")
+            await stage.world.relabel("dub-1", region="ams")
+            await stage.world.soon_on("fenced", "ams-1", "ams-2", "dub-1")
+
+    (folder := tmp_path / "site-packages").mkdir()
+    install_example_package(folder)
+    with the_example_package(folder):
+        asyncio.run(main())
 
 
 OTHER = "profiles: [{schedulerName: DefaultScheduler}, {schedulerName: other}]\n"

@@ -6,7 +6,6 @@ The example package under tests/plugin_package is really built and installed, in
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import Distribution, EntryPoint
@@ -26,31 +25,27 @@ from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
 from tests.builders import NOW, a_cluster, a_frame, a_policy
 from tests.doubles import chosen, decided
+from tests.installed import EXAMPLE_PACKAGE, install_example_package, the_example_package
 
-PACKAGE = Path(__file__).parents[2] / "plugin_package"
 MANUAL = Path(__file__).parents[3] / "docs" / "plugins.md"
 REGION = "topology.acme.example/region"
 START = "acme.example/maintenance-start"
-PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
 
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site-packages")
-    options = ("--no-index", "--no-deps", "--no-build-isolation", "--no-compile", "--target", str(folder))
-    subprocess.run([sys.executable, *PIP, *options, str(PACKAGE)], check=True, capture_output=True)
+    install_example_package(folder)
     return folder
 
 
 @pytest.fixture
-def registry(installed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+def registry(installed: Path) -> Iterator[Registry]:
     """In-tree plugins and those of the example package."""
-    monkeypatch.syspath_prepend(str(installed))
-    found = in_tree_registry()
-    register_installed(found)
-    yield found
-    for module in [name for name in sys.modules if name.partition(".")[0] == "acme_fleet"]:
-        del sys.modules[module]
+    with the_example_package(installed):
+        found = in_tree_registry()
+        register_installed(found)
+        yield found
 
 
 def profile_of(registry: Registry, *filters: str) -> CompiledProfile:
@@ -134,8 +129,8 @@ def test_the_example_plugins_conform(registry: Registry) -> None:
 
 
 def test_the_manual_shows_the_code_of_the_package() -> None:
-    sources = "\n".join(path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py")))
-    sources += (PACKAGE / "pyproject.toml").read_text(encoding="utf-8")
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in sorted(EXAMPLE_PACKAGE.rglob("*.py")))
+    sources += (EXAMPLE_PACKAGE / "pyproject.toml").read_text(encoding="utf-8")
     shown = re.findall(r"^```(?:python|toml) from the package\n(.*?)^```", MANUAL.read_text("utf-8"), re.M | re.S)
 
     assert len(shown) >= 3
