@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+import yaml
 
+from fleet.cli.commands.config import WRONG, check_config
+from tests.chart.helm import Helm
 from tests.chart.release import CHART, Release
+from tests.installed import lettered_plugins
+from tests.unit.scheduler.test_configured_profiles import MISTAKES
 
 HERE: Final = ("fleet", str(CHART), "--create-namespace", "--wait", "--timeout=90s", "--set=crds.install=false")
 BROKEN: Final = ("--set=image.tag=broken", "--set=migration.backoffLimit=0")
@@ -94,3 +101,59 @@ def test_a_migration_that_fails_stops_an_upgrade_and_what_runs_goes_on(release: 
     before = release.hub.get(deployment).ok()["spec"]
     release.fails("upgrade", "--install", *HERE, *POSTGRESQL, *BROKEN)
     assert release.hub.get(deployment).ok()["spec"] == before
+
+
+# --- mistakes in the document -----------------------------------------------------------------------------------------
+
+PARTS: Final = ("profiles", "extenders", "feeds", "substitution")
+LOST_IN_VALUES: Final = (
+    *("a key that is given twice", "a field that is given twice"),  # Helm takes the last one
+    *("a weight with a leading zero", "a setting with a leading zero"),  # and reads YAML of another version
+)
+UNKNOWN_PLUGIN: Final = {"schedulerName": "mine", "plugins": {"score": {"enabled": [{"name": "ClusterAfinity"}]}}}
+MISTAKEN: Final = ("--set-json", f"profiles={json.dumps([UNKNOWN_PLUGIN])}")
+
+
+@pytest.mark.parametrize("mistake", [name for name in MISTAKES if name not in LOST_IN_VALUES])
+def test_a_mistake_in_the_document_is_refused_by_the_chart_or_by_its_check(
+    helm: Helm, tmp_path: Path, mistake: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, _ = MISTAKES[mistake]
+    file = tmp_path / "values.yaml"
+    file.write_text(text, encoding="utf-8")
+    if mistake != "an alias of what it is in":
+        content = yaml.safe_load(text)
+        settings = {name: value for name, value in content.items() if name not in PARTS}
+        values = {name: content[name] for name in PARTS if name in content}
+        file.write_text(yaml.safe_dump({**values, **({"settings": settings} if settings else {})}), encoding="utf-8")
+    done = helm.run("template", "fleet", str(CHART), "--set", "crds.install=false", "--values", str(file))
+    if done.returncode:
+        assert done.stdout == ""
+        return
+    documents = [each for each in yaml.safe_load_all(done.stdout) if each]
+    by_name: dict[tuple[str, str], Any] = {(each["kind"], each["metadata"]["name"]): each for each in documents}
+    job = by_name["Job", "fleet-config-check"]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["config", "check", "/etc/fleet/config.yaml"]
+    document = tmp_path / "config.yaml"
+    document.write_text(by_name["ConfigMap", "fleet-config-check"]["data"]["config.yaml"], encoding="utf-8")
+    (folder := tmp_path / "letters").mkdir()
+    with lettered_plugins(folder):
+        assert check_config(document) == WRONG
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {document}:")
+
+
+def test_a_document_that_is_refused_stops_an_upgrade_and_what_runs_goes_on(release: Release) -> None:
+    release.succeeds("install", *HERE)
+    deployment = f"/apis/apps/v1/namespaces/{release.namespace}/deployments/fleet-controller"
+    settings = f"/api/v1/namespaces/{release.namespace}/configmaps/fleet-settings"
+    before = release.hub.get(deployment).ok()["spec"], release.hub.get(settings).ok()["data"]
+
+    said = release.fails("upgrade", *HERE, *MISTAKEN, "--set=image.tag=broken")
+
+    assert "fleet-config-check" in said
+    assert (release.hub.get(deployment).ok()["spec"], release.hub.get(settings).ok()["data"]) == before
+    release.succeeds("upgrade", *HERE, "--set-json", 'profiles=[{"schedulerName": "mine"}]')
+    jobs = f"/apis/batch/v1/namespaces/{release.namespace}/jobs"
+    assert release.hub.get(jobs).ok()["items"] == []
