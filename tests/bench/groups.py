@@ -30,6 +30,7 @@ from tests.bench.naive import naive
 from tests.bench.preempting import preempting
 from tests.bench.room import room
 from tests.bench.upkeep import upkeep
+from tests.bench.waiting import waiting
 
 T = TypeVar("T")
 
@@ -220,6 +221,14 @@ GROUPS: Final = (
         "clusters join: one of no use to any placement, and one that a single placement can use.",
         joining,
         quick=True,
+    ),
+    Group(
+        "waiting",
+        "Placements that wait for approval",
+        "Bursts of 200 placements of 10 picks on the embedded hub, beside placements that wait in Permit and beside "
+        "none, in turns. Processor time of `fleet controller` for a placement, the median of ten bursts; throughput "
+        "kept is what it leaves of the rate per core.",
+        waiting,
     ),
 )
 NAMES: Final = tuple(group.name for group in GROUPS)

@@ -77,18 +77,20 @@ def outcome(cluster: Cluster, postgres: Postgres, tmp_path_factory: pytest.TempP
         return Outcome(bindings, recorded_before, recorded_in(url), told, decided_before)
 
 
-def highly_available(cluster: Cluster, url: str, home: Path) -> Release:
+def highly_available(cluster: Cluster, url: str, home: Path, *values: str) -> Release:
     release = Release(cluster.access, home)
     make_restricted(release.hub, release.namespace)
     secret = {"metadata": {"name": "fleet-history"}, "data": {"url": b64encode(url.encode()).decode()}}
     release.hub.post(f"/api/v1/namespaces/{release.namespace}/secrets", secret).ok()
-    release.install("--values", str(CHART / "ci" / "ha-postgresql.yaml"), *SETTINGS)
+    release.install("--values", str(CHART / "ci" / "ha-postgresql.yaml"), *SETTINGS, *values)
     return release
 
 
 def migrate(machine: Machine) -> None:
     """What the hook of the chart does."""
-    (job,) = [one for one in machine.release.hooks() if one["kind"] == "Job"]
+    (job,) = [
+        one for one in machine.release.hooks() if one["metadata"]["name"] == "fleet-migrate" and one["kind"] == "Job"
+    ]
     done = machine.container(job).run_to_its_end()
     assert done.returncode == 0, done.stderr
 

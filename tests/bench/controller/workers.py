@@ -139,12 +139,18 @@ class PlainClient:
 
 @contextmanager
 def scheduler(
-    hub: Hub, *, profile: Path | None = None, controllers: str = "scheduler", settings: Sequence[str] = SETTINGS
+    hub: Hub,
+    *,
+    profile: Path | None = None,
+    controllers: str = "scheduler",
+    settings: Sequence[str] = SETTINGS,
+    document: Path | None = None,
 ) -> Iterator[Scheduler]:
     """`profile` names a file for what cProfile has to say about the process."""
     health, metrics = (f"127.0.0.1:{free_port()}" for _ in range(2))
     options = [f"--kubeconfig={hub.kubeconfig}", f"--controllers={controllers}", "--no-leader-elect"]
     options += [f"--health-address={health}", f"--metrics-address={metrics}", *(f"--set={one}" for one in settings)]
+    options += [] if document is None else [f"--config={document}"]
     profiling = [] if profile is None else ["-m", "cProfile", "-o", str(profile)]
     command = [sys.executable, *profiling, "-m", "fleet.cli", "controller", *options]
     with (
