@@ -17,6 +17,7 @@ from tests.bench import machine
 from tests.bench.figures import Figure, Report, violations
 from tests.bench.groups import NAMES, QUICK_NAMES, in_fresh_process, measured
 from tests.bench.picks import how_many_are_checked, wrong_picks
+from tests.bench.rows import rows_table
 from tests.bench.tables import as_json, from_json, heading, page_with, tables
 
 BASELINE = Path(__file__).parent / "baseline.json"
@@ -35,6 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     baseline = None if options.baseline is None else from_json(options.baseline.read_bytes())
     report = _report(options)
     print(f"{heading(report)}\n\n{tables(report, baseline)}\n")
+    if rows := rows_table(report):
+        print(f"Rows of docs/acceptance.md:\n\n{rows}\n")
     if options.json:
         options.json.write_bytes(as_json(report, baseline))
     if options.record:

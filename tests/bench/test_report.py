@@ -21,6 +21,7 @@ from tests.bench.groups import GROUPS, NAMES
 from tests.bench.growth import exponent, last_decade
 from tests.bench.machine import Machine, this_machine
 from tests.bench.measuring import Run
+from tests.bench.rows import ROWS, rows_table
 from tests.bench.stopwatch import Effort, measure, sample_of, undisturbed
 from tests.bench.tables import BEGIN, END, as_json, from_json, heading, page_with, tables
 
@@ -206,6 +207,55 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(
 
     with pytest.raises(SystemExit, match="2"):
         program.main(arguments)
+
+
+# --- rows of docs/acceptance.md -------------------------------------------------------------------------------------
+
+
+def recorded(row: str) -> list[Figure]:
+    """The figures of the recorded run, all that the row asks for."""
+    baseline = from_json(program.BASELINE.read_bytes())
+    figures = [baseline.figure(figure_id) for figure_id in ROWS[row]]
+    assert None not in figures
+    return [figure for figure in figures if figure is not None]
+
+
+def are_kept(*figures: Figure, within: list[float]) -> bool:
+    """The targets are those of the row, and were met."""
+    return [one.target for one in figures] == within and not any(one.misses_target for one in figures)
+
+
+def test_P_09_a_cluster_that_joins_costs_no_attempt_and_little_time() -> None:
+    assert are_kept(*recorded("P-09"), within=[50, 0])
+
+
+def test_P_10_a_frame_is_refreshed_in_half_a_millisecond() -> None:
+    assert are_kept(*recorded("P-10"), within=[500])
+
+
+def test_P_12_recording_costs_at_most_a_twentieth() -> None:
+    assert are_kept(*recorded("P-12"), within=[95, 95])
+
+
+def test_P_16_a_decision_takes_half_a_millisecond() -> None:
+    assert are_kept(*recorded("P-16"), within=[0.5, 2])
+
+
+def test_P_17_the_adapter_takes_a_microsecond_a_row() -> None:
+    assert are_kept(*recorded("P-17"), within=[1, 1, 1])
+
+
+def test_P_19_many_rules_take_five_milliseconds() -> None:
+    assert are_kept(*recorded("P-19"), within=[5])
+
+
+def test_a_run_says_which_rows_its_figures_answer() -> None:
+    (figure_id,) = ROWS["P-19"]
+    group, case, part = figure_id.split(" / ")
+    report = a_report(a_figure(6, group=group, case=case, part=part, target=5))
+
+    assert rows_table(report).splitlines()[2] == f"| P-19 | {figure_id} | ≤ 5 ms | 6 ms     | MISSED |"
+    assert rows_table(a_report(a_figure())) == ""
 
 
 # --- measuring ------------------------------------------------------------------------------------------------------
