@@ -125,7 +125,8 @@ async def test_X_08_a_chosen_cluster_waits_for_approval_and_nothing_is_reserved_
         await desk.soon_asked("web", "c1/owners")
         assert await desk.world.bindings("web") == []
         await desk.answer("web", "c1")
-        await desk.world.soon_on("web", "c0", "c1")
+        await asyncio.sleep(1)
+        assert await desk.world.in_use("web") == {"c0", "c1"}
         await desk.soon_asked("web")
         assert (await desk.condition("web", "Waiting"))["status"] == "False"
 
