@@ -77,6 +77,15 @@ def test_W_01_why_has_the_words_of_reserve_permit_pre_bind_and_bind(script: Scri
                 assert answers(found, hook) == [("First", on, "Success", words.format(on)) for on in ("ams-1", "ams-2")]
             assert answers(found, "bind") == [("HubBindingBinder", on, "Success", "") for on in ("ams-1", "ams-2")]
 
+            number = (await stage.json("/v1/placements/-/gold/history"))["items"][0]["n"]
+            script.journal.clear()
+            recorded = await stage.json(f"/v1/placements/-/gold/why?attempt={number}")
+            for hook in (*HOOKS, "bind"):
+                assert recorded["attempt"][hook] == found["attempt"][hook]
+            report = (await stage.post("/v1/replay", {"select": {"limit": 100}})).json()
+            assert (report["same"], report["different"]) == (report["attempts"], [])
+            assert script.journal == []
+
     asyncio.run(run())
 
 
