@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from fleet.clock import SystemClock
 from fleet.errors import AlreadyExists, ApiError
+from fleet.history import migrate
 from fleet.hub.access.authentication import read_tokens
 from fleet.kube.client.transport import Transport
 from tests.control_plane.process import ServerProcess
@@ -38,22 +39,30 @@ class FleetProcesses:
     def __init__(
         self,
         folder: Path,
-        hub: HubProcess,
         world: World,
         *,
+        kubeconfig: Path,
+        tokens: Path,
+        history: str = "",
         settings: tuple[str, ...] = _LEASE,
         api_ready: Path | None = None,
     ) -> None:
-        """`settings` of the controller; `api_ready` is where the API of another process says where it is."""
-        self._hub = hub
+        """`tokens` is the file with a caller of the API, and `history` the URL of a database that is current; a file in
+        the folder without it. `settings` are of the controller; `api_ready` is where the API of another process says
+        where it is."""
         self._world = world
+        self._tokens = tokens
         self._wanted = dict.fromkeys(PLACEMENTS, 1)
-        kubeconfig = write_kubeconfig(folder, hub)
+        self.history_file = folder / "history.sqlite"
+        if not history:
+            history = f"sqlite:///{self.history_file}"
+            migrate(history)
+        settings = (*settings, f"history.url={history}")
         self.controller = give_clock(Process(folder, kubeconfig, settings=settings).server)
         own_ready = folder / "api.json"
         self._api_ready = api_ready or own_ready
         command = [sys.executable, "-m", "fleet.cli", "api", "--address", "127.0.0.1:0"]
-        files = ["--kubeconfig", str(kubeconfig), "--ready-file", str(own_ready)]
+        files = ["--kubeconfig", str(kubeconfig), "--ready-file", str(own_ready), "--set", f"history.url={history}"]
         self.api = give_clock(ServerProcess([*command, *files], log=folder / "api.log"))
 
     async def prepare(self) -> None:
@@ -71,6 +80,16 @@ class FleetProcesses:
                 self._api_ready.unlink(missing_ok=True)
                 self.api.start()
             await asyncio.sleep(0.1)
+
+    @asynccontextmanager
+    async def supervised(self) -> AsyncIterator[None]:
+        supervision = asyncio.create_task(self.supervise(), name="supervision")
+        try:
+            yield
+        finally:
+            supervision.cancel()
+            await asyncio.wait({supervision})
+            self.stop()
 
     async def edit(self, rng: Random) -> None:
         """Asks for other numbers of clusters, until cancelled."""
@@ -110,13 +129,15 @@ class FleetProcesses:
 
     async def ask_why(self, name: str) -> int:
         """The status code, or 0 without an answer."""
-        token = next(iter(read_tokens(self._hub.folder / "data" / "tokens.csv")))
+        return (await self.ask(f"/v1/placements/-/{name}/why"))[0]
+
+    async def ask(self, path: str) -> tuple[int, dict[str, Any]]:
+        """The status code and the answer of the API; 0 without one."""
         try:
             port = int(json.loads(self._api_ready.read_text())["api"].rpartition(":")[2])
-            code, _ = await request(port, "GET", f"/v1/placements/-/{name}/why", token=token)
+            return await request(port, "GET", path, token=next(iter(read_tokens(self._tokens))))
         except (OSError, NoAnswer):
-            return 0
-        return code
+            return 0, {}
 
     def stop(self) -> None:
         self.controller.stop()
@@ -124,18 +145,19 @@ class FleetProcesses:
 
 
 @asynccontextmanager
-async def fleet_on(folder: Path, hub: HubProcess) -> AsyncIterator[FleetProcesses]:
-    clock = SystemClock()
-    async with await Transport.from_kubeconfig(write_kubeconfig(folder, hub), clock=clock) as transport:
-        fleet = FleetProcesses(folder, hub, World(transport))
+async def fleet_on(
+    folder: Path, hub: HubProcess, *, history: str = "", settings: tuple[str, ...] = ()
+) -> AsyncIterator[FleetProcesses]:
+    """As `FleetProcesses` takes them, with a lease and a supervisor."""
+    kubeconfig, tokens = write_kubeconfig(folder, hub), folder / "data" / "tokens.csv"
+    async with await Transport.from_kubeconfig(kubeconfig, clock=SystemClock()) as transport:
+        world = World(transport)
+        fleet = FleetProcesses(
+            folder, world, kubeconfig=kubeconfig, tokens=tokens, history=history, settings=(*_LEASE, *settings)
+        )
         await fleet.prepare()
-        supervision = asyncio.create_task(fleet.supervise(), name="supervision")
-        try:
+        async with fleet.supervised():
             yield fleet
-        finally:
-            supervision.cancel()
-            await asyncio.wait({supervision})
-            fleet.stop()
 
 
 async def _insist(call: Callable[[], Awaitable[Any]]) -> None:

@@ -149,8 +149,9 @@ async def _stage(
         transport = await stack.enter_async_context(await Transport.from_kubeconfig(kubeconfig, clock=SystemClock()))
         fleet = FleetProcesses(
             folder,
-            hub,
             World(transport),
+            kubeconfig=kubeconfig,
+            tokens=folder / "data" / "tokens.csv",
             settings=("leaderElection.leaderElect=false",),  # no lease of the killed one to wait for
             api_ready=hub.ready_file if process == UP else None,
         )

@@ -1,7 +1,8 @@
 """The growth of resident memory of hub, controller and API over many events: `make soak`.
 
 Writers heartbeat and relabel clusters, change and ask about placements, and create and delete other objects. After a
-warm-up of a tenth of the events, the table shows what each process has grown by, as MiB per 100,000 events.
+warm-up of a tenth of the events, the table shows what each process has grown by, as MiB per 100,000 events, and how
+large the files of the history are, which is kept small by its retention.
 """
 
 from __future__ import annotations
@@ -27,15 +28,18 @@ from tests.robustness.requests import request
 
 WRITERS: Final = 8
 ROWS: Final = 10
+_RETENTION: Final = ("recorder.history.maxAttempts=5000", "recorder.history.maxMiB=8")
+"""The history looks every ten minutes whether it is too large."""
 _MIB: Final = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Resident memory in MiB by process, after so many events."""
+    """Resident memory in MiB by process and the size of the history's files, after so many events."""
 
     events: int
     memory: dict[str, float]
+    history: float
 
 
 async def run(folder: Path, *, events: int) -> list[Sample]:
@@ -43,7 +47,7 @@ async def run(folder: Path, *, events: int) -> list[Sample]:
         hub = HubProcess(folder, forwarder)
         try:
             await hub.start()
-            async with fleet_on(folder, hub) as fleet:
+            async with fleet_on(folder, hub, settings=_RETENTION) as fleet:
                 assert await fleet.check() == [], "the fleet does not converge"
                 return await _measure(folder, hub, fleet, events)
         finally:
@@ -66,7 +70,9 @@ async def _measure(folder: Path, hub: HubProcess, fleet: FleetProcesses, events:
                         if writer.done():
                             writer.result()
                 memory = {name: _read_memory(process) for name, process in processes.items()}
-                samples.append(Sample(revision - start, memory))
+                files = fleet.history_file.parent.glob(f"{fleet.history_file.name}*")
+                history = sum(file.stat().st_size for file in files) / _MIB
+                samples.append(Sample(revision - start, memory, history))
                 sys.stderr.write(f"{samples[-1]}\n")
         finally:
             for writer in writers:
@@ -108,13 +114,14 @@ def _read_memory(process: ServerProcess) -> float:
 
 def render(samples: list[Sample]) -> str:
     first, last = samples[0], samples[-1]
-    lines = ["| events | " + " | ".join(f"{name} MiB" for name in first.memory) + " |"]
-    lines.append("| --- " * (len(first.memory) + 1) + "|")
+    lines = ["| events | " + " | ".join(f"{name} MiB" for name in first.memory) + " | history MiB |"]
+    lines.append("| --- " * (len(first.memory) + 2) + "|")
     for sample in samples:
-        lines.append(f"| {sample.events:,} | " + " | ".join(f"{size:.1f}" for size in sample.memory.values()) + " |")
+        sizes = (*sample.memory.values(), sample.history)
+        lines.append(f"| {sample.events:,} | " + " | ".join(f"{size:.1f}" for size in sizes) + " |")
     per = 100_000 / max(last.events - first.events, 1)
     growth = (f"{(last.memory[name] - first.memory[name]) * per:+.2f}" for name in first.memory)
-    return "\n".join([*lines, "| growth per 100,000 | " + " | ".join(growth) + " |"])
+    return "\n".join([*lines, "| growth per 100,000 | " + " | ".join(growth) + " | |"])
 
 
 def main(arguments: list[str] | None = None) -> int:
