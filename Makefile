@@ -29,9 +29,9 @@ ROUNDS := 10
 FAULTS := 10
 # Of `make hostile`.
 REQUESTS := 100000
-# Of `make kills`: what is killed is `fleet up` or `fleet controller`.
+# Of `make kills`: what is killed is all, or one of up, controller, api, etcd and postgresql.
 KILLS := 1000
-PROCESS := up
+PROCESS := all
 # Of `make soak`, after a tenth of them for warming up.
 EVENTS := 1000000
 IGNORE :=
@@ -99,8 +99,8 @@ robustness: $(DEV) ## Check histories of clients while processes, clocks, disk, 
 hostile: $(DEV) ## Send hub and API what no client sends, and see that they go on (SEED=1 REQUESTS=100000)
 	$(PYTHON) -m tests.robustness.hostile --seed $(SEED) --requests $(REQUESTS)
 
-kills: $(DEV) ## Kill `fleet up` or `fleet controller` again and again, and look for what was lost (PROCESS=up KILLS=1000 SEED=1)
-	$(PYTHON) -m tests.robustness.kills --process $(PROCESS) --kills $(KILLS) --seed $(SEED)
+kills: $(DEV) assets ## Kill one process after the other again and again, and look for what was lost (PROCESS=all KILLS=1000 SEED=1)
+	$(PYTHON) -m tests.robustness.kills --process $(PROCESS) --kills $(KILLS) --seed $(SEED) --most 30
 
 soak: $(DEV) ## Measure how memory grows over many events, for hours (EVENTS=1000000)
 	$(PYTHON) -m tests.robustness.soak --events $(EVENTS)

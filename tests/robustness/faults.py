@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from fleet.hub.access.authentication import read_tokens
 from tests.control_plane.process import ServerProcess
 from tests.robustness import power
 from tests.robustness.clocks import give_clock, set_clock
@@ -45,6 +46,11 @@ class HubProcess:
     @property
     def is_ready(self) -> bool:
         return self.ready_file.exists()
+
+    @property
+    def token(self) -> str:
+        """Of an administrator, once it has started."""
+        return next(iter(read_tokens(self.folder / "data" / "tokens.csv")))
 
     def launch(self) -> None:
         self.ready_file.unlink(missing_ok=True)

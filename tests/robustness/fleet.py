@@ -14,7 +14,6 @@ from typing import Any, Final
 from fleet.clock import SystemClock
 from fleet.errors import AlreadyExists, ApiError
 from fleet.history import migrate
-from fleet.hub.access.authentication import read_tokens
 from fleet.kube.client.transport import Transport
 from tests.control_plane.process import ServerProcess
 from tests.e2e.world import World
@@ -42,16 +41,15 @@ class FleetProcesses:
         world: World,
         *,
         kubeconfig: Path,
-        tokens: Path,
+        token: str,
         history: str = "",
         settings: tuple[str, ...] = _LEASE,
         api_ready: Path | None = None,
     ) -> None:
-        """`tokens` is the file with a caller of the API, and `history` the URL of a database that is current; a file in
-        the folder without it. `settings` are of the controller; `api_ready` is where the API of another process says
-        where it is."""
+        """`token` is of a caller of the API; `history` is the URL of a current database, or empty for a file in the
+        folder. `settings` are of the controller; `api_ready` is where the API of another process says where it is."""
         self._world = world
-        self._tokens = tokens
+        self._token = token
         self._wanted = dict.fromkeys(PLACEMENTS, 1)
         self.history_file = folder / "history.sqlite"
         if not history:
@@ -77,9 +75,16 @@ class FleetProcesses:
             if not self.controller.is_running:
                 self.controller.start()
             if not self.api.is_running:
-                self._api_ready.unlink(missing_ok=True)
-                self.api.start()
+                self.start_api()
             await asyncio.sleep(0.1)
+
+    def start_api(self) -> None:
+        self._api_ready.unlink(missing_ok=True)
+        self.api.start()
+
+    @property
+    def is_api_ready(self) -> bool:
+        return self._api_ready.exists()
 
     @asynccontextmanager
     async def supervised(self) -> AsyncIterator[None]:
@@ -98,6 +103,11 @@ class FleetProcesses:
             await _insist(lambda: self._world.edit_policy(name, numberOfClusters=number))  # noqa: B023
             self._wanted[name] = number
             await asyncio.sleep(rng.uniform(0.0, 0.5))
+
+    async def change_and_check(self) -> list[str]:
+        """What `check` finds after every placement got another number of clusters."""
+        self._wanted = {name: number % CLUSTERS + 1 for name, number in self._wanted.items()}
+        return await self.check()
 
     async def check(self) -> list[str]:
         """Violations that remain although the fleet had time to converge."""
@@ -131,11 +141,39 @@ class FleetProcesses:
         """The status code, or 0 without an answer."""
         return (await self.ask(f"/v1/placements/-/{name}/why"))[0]
 
+    async def find_unrecorded(self) -> list[str]:
+        """Placements whose last change is not in the history, although the history had time to recover."""
+        unrecorded = ["never looked"]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SECONDS_TO_CONVERGE):
+                while unrecorded:
+                    unrecorded = [name for name in PLACEMENTS if not await self._is_recorded(name)]
+                    await asyncio.sleep(0.1)
+        return [f"the last decision of {name} is not in the history" for name in unrecorded]
+
+    async def _is_recorded(self, name: str) -> bool:
+        generation = (await self._world.placement(name))["metadata"]["generation"]
+        _, page = await self.ask(f"/v1/placements/-/{name}/history")
+        newest = (page.get("items") or [{}])[0]
+        return (newest.get("generation"), newest.get("wanted")) == (generation, self._wanted[name])
+
+    async def wait_until_told(self, *, is_unavailable: bool) -> list[str]:
+        """Until the probe of the API tells so of the history; it is ready in any case."""
+        seen: tuple[int, dict[str, Any]] = (0, {})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SECONDS_TO_CONVERGE):
+                while True:
+                    code, document = seen = await self.ask("/readyz")
+                    if code == 200 and (document["status"] == "degraded") == is_unavailable:
+                        return []
+                    await asyncio.sleep(0.1)
+        return [f"the API never told that the history is {'un' * is_unavailable}available: {seen}"]
+
     async def ask(self, path: str) -> tuple[int, dict[str, Any]]:
         """The status code and the answer of the API; 0 without one."""
         try:
             port = int(json.loads(self._api_ready.read_text())["api"].rpartition(":")[2])
-            return await request(port, "GET", path, token=next(iter(read_tokens(self._tokens))))
+            return await request(port, "GET", path, token=self._token)
         except (OSError, NoAnswer):
             return 0, {}
 
@@ -149,11 +187,11 @@ async def fleet_on(
     folder: Path, hub: HubProcess, *, history: str = "", settings: tuple[str, ...] = ()
 ) -> AsyncIterator[FleetProcesses]:
     """As `FleetProcesses` takes them, with a lease and a supervisor."""
-    kubeconfig, tokens = write_kubeconfig(folder, hub), folder / "data" / "tokens.csv"
+    kubeconfig = write_kubeconfig(folder, hub.forwarder.port)
     async with await Transport.from_kubeconfig(kubeconfig, clock=SystemClock()) as transport:
         world = World(transport)
         fleet = FleetProcesses(
-            folder, world, kubeconfig=kubeconfig, tokens=tokens, history=history, settings=(*_LEASE, *settings)
+            folder, world, kubeconfig=kubeconfig, token=hub.token, history=history, settings=(*_LEASE, *settings)
         )
         await fleet.prepare()
         async with fleet.supervised():
@@ -172,9 +210,9 @@ async def _insist(call: Callable[[], Awaitable[Any]]) -> None:
             return
 
 
-def write_kubeconfig(folder: Path, hub: HubProcess) -> Path:
-    """Leads through the forwarder, whose port stays."""
-    cluster = {"name": "hub", "cluster": {"server": f"http://127.0.0.1:{hub.forwarder.port}"}}
+def write_kubeconfig(folder: Path, port: int) -> Path:
+    """For the port of a forwarder, which stays."""
+    cluster = {"name": "hub", "cluster": {"server": f"http://127.0.0.1:{port}"}}
     context = {"name": "hub", "context": {"cluster": "hub", "user": "local"}}
     document = {"apiVersion": "v1", "kind": "Config", "current-context": "hub", "contexts": [context]}
     path = folder / "kubeconfig"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
 import json
 import secrets
 import sys
@@ -18,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,15 +25,18 @@ from random import Random
 from typing import Any, Final
 from urllib.parse import quote
 
+from fleet.clock import SystemClock
 from fleet.history import migrate
 from fleet.hub.access.authentication import AUTHENTICATED, User, generate_administrator, write_tokens
+from fleet.kube.client.transport import Transport
 from tests.control_plane.process import ServerProcess
 from tests.robustness import hostile_hub
 from tests.robustness.faults import HubProcess
 from tests.robustness.fleet import write_kubeconfig
 from tests.robustness.forwarder import forwarding
 from tests.robustness.hostile_messages import VALUES, frame
-from tests.robustness.requests import NoAnswer, request
+from tests.robustness.requests import request
+from tests.robustness.writer import Writer
 
 OPENAPI: Final = Path(__file__).resolve().parents[2] / "api" / "openapi.json"
 CONNECTIONS: Final = 16
@@ -43,8 +46,6 @@ WARMING_UP: Final = 5
 """A part of so many of the requests is sent before memory is measured."""
 MOST_GROWTH: Final = 50 * 2**20
 """Bytes, whatever the number of requests."""
-_KEPT: Final = "kept"
-_KEPT_MAPS: Final = f"/api/v1/namespaces/{_KEPT}/configmaps"
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _WRITES: Final = (b"POST", b"PUT", b"PATCH", b"DELETE")
 _BODIES: Final = (
@@ -150,59 +151,26 @@ def read_memory(pid: int) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))
 
 
-@dataclass
-class Writer:
-    """A client that overwrites its objects again and again, and remembers what was acknowledged."""
-
-    hub: HubProcess
-    acknowledged: dict[str, int] = field(default_factory=dict)
-    count: int = 0
-    """Of acknowledged writes."""
-
-    async def work(self) -> None:
-        while await self._call("POST", "/api/v1/namespaces", {"metadata": {"name": _KEPT}}) not in (201, 409):
-            await asyncio.sleep(0.05)
-        for number in itertools.count():
-            name = f"kept-{number % 20}"
-            document = {"metadata": {"name": name, "namespace": _KEPT}, "data": {"number": str(number)}}
-            if name not in self.acknowledged:
-                code = await self._call("POST", _KEPT_MAPS, document)
-            else:
-                code = await self._call("PUT", f"{_KEPT_MAPS}/{name}", document)
-            if code in (200, 201):
-                self.acknowledged[name] = number
-                self.count += 1
-            await asyncio.sleep(0.05)
-
-    async def find_lost_writes(self) -> list[str]:
-        _, answer = await request(self.hub.forwarder.port, "GET", _KEPT_MAPS)
-        kept = {item["metadata"]["name"]: int(item["data"]["number"]) for item in answer["items"]}
-        lost = {name: number for name, number in self.acknowledged.items() if kept.get(name, -1) < number}
-        return [f"{name} lost its acknowledged number {number}: {kept.get(name)}" for name, number in lost.items()]
-
-    async def _call(self, method: str, path: str, document: dict[str, Any]) -> int:
-        try:
-            return (await request(self.hub.forwarder.port, method, path, document))[0]
-        except NoAnswer:
-            return 0
-
-
 async def run(folder: Path, *, count: int, seed: int) -> dict[str, HostileReport]:
     """By what was attacked: first the hub, then the API, each with so many requests."""
-    async with forwarding() as forwarder:
-        hub, rng = HubProcess(folder, forwarder), Random(seed)
+    async with AsyncExitStack() as stack:
+        forwarder = await stack.enter_async_context(forwarding())
+        hub, rng, kubeconfig = HubProcess(folder, forwarder), Random(seed), write_kubeconfig(folder, forwarder.port)
         tokens = write_callers(folder / "data" / "tokens.csv")
         ready = folder / "api.json"
         history = f"sqlite:///{folder / 'history.sqlite'}"
         migrate(history)
         command = [sys.executable, "-m", "fleet.cli", "api", "--address", "127.0.0.1:0", "--ready-file", str(ready)]
         command += ["--set", f"history.url={history}"]
-        api = ServerProcess([*command, "--kubeconfig", str(write_kubeconfig(folder, hub))], log=folder / "api.log")
+        api = ServerProcess([*command, "--kubeconfig", str(kubeconfig)], log=folder / "api.log")
         try:
             await hub.start()
             code, answer = await request(forwarder.port, "POST", _DEFINITIONS, hostile_hub.DEFINITION)
             assert code == 201, answer
-            writer = Writer(hub)
+            transport = await stack.enter_async_context(
+                await Transport.from_kubeconfig(kubeconfig, clock=SystemClock())
+            )
+            writer = Writer(transport)
             writing = asyncio.create_task(writer.work())
             assert hub.server.pid is not None
             make = partial(hostile_hub.make_request, rng, tokens)

@@ -57,7 +57,9 @@ async def run(folder: Path, *, events: int) -> list[Sample]:
 async def _measure(folder: Path, hub: HubProcess, fleet: FleetProcesses, events: int) -> list[Sample]:
     processes = {"hub": hub.server, "controller": fleet.controller, "API": fleet.api}
     samples: list[Sample] = []
-    async with await Transport.from_kubeconfig(write_kubeconfig(folder, hub), clock=SystemClock()) as transport:
+    async with await Transport.from_kubeconfig(
+        write_kubeconfig(folder, hub.forwarder.port), clock=SystemClock()
+    ) as transport:
         world, start = World(transport), await _read_revision(hub)
         writers = [asyncio.create_task(_write(world, number)) for number in range(WRITERS)]
         writers.append(asyncio.create_task(_ask(fleet)))

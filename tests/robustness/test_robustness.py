@@ -13,6 +13,7 @@ from tests.robustness.__main__ import render, run
 from tests.robustness.clocks import set_clock
 from tests.robustness.faults import HubProcess
 from tests.robustness.forwarder import forwarding
+from tests.robustness.killed import NAMES
 from tests.robustness.requests import request
 
 
@@ -47,7 +48,7 @@ def test_histories_stay_linearizable_while_the_hub_fails(tmp_path: Path) -> None
 
 @pytest.mark.servers
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("process", [kills.UP, kills.CONTROLLER])
+@pytest.mark.parametrize("process", NAMES)
 def test_a_process_that_is_killed_again_and_again_loses_nothing_that_was_acknowledged(
     tmp_path: Path, process: str
 ) -> None:
