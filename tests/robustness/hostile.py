@@ -17,42 +17,42 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Final
-from urllib.parse import quote
+from statistics import quantiles
+from typing import Final
 
 from fleet.clock import SystemClock
+from fleet.errors import AlreadyExists, Invalid
 from fleet.history import migrate
 from fleet.hub.access.authentication import AUTHENTICATED, User, generate_administrator, write_tokens
 from fleet.kube.client.transport import Transport
 from tests.control_plane.process import ServerProcess
+from tests.e2e.world import World
 from tests.robustness import hostile_hub
 from tests.robustness.faults import HubProcess
 from tests.robustness.fleet import write_kubeconfig
 from tests.robustness.forwarder import forwarding
-from tests.robustness.hostile_messages import VALUES, frame
-from tests.robustness.requests import request
+from tests.robustness.hostile_api import CLUSTERS, Requests
+from tests.robustness.hostile_objects import NAMES, build_sized_policy
+from tests.robustness.requests import NoAnswer, request
 from tests.robustness.writer import Writer
 
-OPENAPI: Final = Path(__file__).resolve().parents[2] / "api" / "openapi.json"
+HUB, API = "hub", "API"
+TARGETS: Final = (HUB, API)
 CONNECTIONS: Final = 16
 SECONDS: Final = 60.0
 _SECONDS_OPEN: Final = 1.0
+_SECONDS_BETWEEN_PROBES: Final = 0.1
 WARMING_UP: Final = 5
 """A part of so many of the requests is sent before memory is measured."""
 MOST_GROWTH: Final = 50 * 2**20
 """Bytes, whatever the number of requests."""
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _WRITES: Final = (b"POST", b"PUT", b"PATCH", b"DELETE")
-_BODIES: Final = (
-    b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"a":' * 5000, b"[" * 50000, b'{"placement": {"kind": 1}}', b"9" * 5000,
-    b'{"edits": [{"set": null}]}', b'{"plugin": "x", "message": "\xed\xa0\x80"}',
-    b'{"placement": {"spec": {"policy": []}}}',
-)  # fmt: skip
 
 
 @dataclass
@@ -64,24 +64,14 @@ class HostileReport:
     accepted: int = 0
     """Of the writes."""
     growth: int = 0
+    probes: list[float] = field(default_factory=list)
+    """Seconds until `/livez` answered, each."""
     seconds: float = 0.0
 
     @property
     def violations(self) -> list[str]:
         grown = [f"memory grew by {self.growth / 2**20:.0f} MiB"] if self.growth > MOST_GROWTH else []
         return [*self.wrong, *grown]
-
-
-def make_request(rng: Random, operations: list[tuple[str, str]], tokens: Sequence[str]) -> bytes:
-    path, method = rng.choice(operations)
-    while "{" in path:
-        before, _, rest = path.partition("{")
-        path = before + quote(rng.choice(VALUES), safe="%") + rest.partition("}")[2]
-    names = ["limit", "cluster", "since", "deep", "format", "watch", rng.choice(VALUES)]
-    query = "&".join(f"{quote(rng.choice(names))}={quote(rng.choice(VALUES))}" for _ in range(rng.randrange(4)))
-    body = rng.choice(_BODIES) if rng.random() < 0.7 else rng.randbytes(rng.randrange(200))
-    method = method.upper() if rng.random() < 0.9 else rng.choice(("PROPFIND", "HEAD", "G\x00T", "OPTIONS"))
-    return frame(rng, f"{method} {path}?{query}", body, tokens)
 
 
 async def send(port: int, message: bytes) -> tuple[int, bool]:
@@ -137,12 +127,25 @@ async def attack(port: int, pid: int, *, count: int, make: Callable[[], bytes]) 
             if code >= 500 and not is_declared:
                 report.wrong.append(f"{code}: {message[:400]!r}")
 
+    probing = asyncio.create_task(probe(port, report))
     async with asyncio.TaskGroup() as group:
         for _ in range(CONNECTIONS):
             group.create_task(work())
+    probing.cancel()
+    await asyncio.wait({probing})
     report.seconds = time.monotonic() - begun
     report.growth = read_memory(pid) - measured
     return report
+
+
+async def probe(port: int, report: HostileReport) -> None:
+    """Until cancelled."""
+    while True:
+        asked = time.monotonic()
+        with suppress(NoAnswer):
+            await request(port, "GET", "/livez")
+        report.probes.append(time.monotonic() - asked)
+        await asyncio.sleep(_SECONDS_BETWEEN_PROBES)
 
 
 def read_memory(pid: int) -> int:
@@ -151,8 +154,8 @@ def read_memory(pid: int) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))
 
 
-async def run(folder: Path, *, count: int, seed: int) -> dict[str, HostileReport]:
-    """By what was attacked: first the hub, then the API, each with so many requests."""
+async def run(folder: Path, *, count: int, seed: int, targets: Sequence[str] = TARGETS) -> dict[str, HostileReport]:
+    """By what was attacked, each with so many requests."""
     async with AsyncExitStack() as stack:
         forwarder = await stack.enter_async_context(forwarding())
         hub, rng, kubeconfig = HubProcess(folder, forwarder), Random(seed), write_kubeconfig(folder, forwarder.port)
@@ -173,8 +176,11 @@ async def run(folder: Path, *, count: int, seed: int) -> dict[str, HostileReport
             writer = Writer(transport)
             writing = asyncio.create_task(writer.work())
             assert hub.server.pid is not None
-            make = partial(hostile_hub.make_request, rng, tokens)
-            reports = {"hub": await attack(forwarder.target, hub.server.pid, count=count, make=make)}
+            reports = {}
+            if HUB in targets:
+                make = partial(hostile_hub.make_request, rng, tokens)
+                reports[HUB] = await attack(forwarder.target, hub.server.pid, count=count, make=make)
+            await prepare(World(transport), rng)
             api.start()
             async with asyncio.timeout(SECONDS):
                 while not ready.exists():
@@ -182,21 +188,31 @@ async def run(folder: Path, *, count: int, seed: int) -> dict[str, HostileReport
                     await asyncio.sleep(0.05)
             port = int(json.loads(ready.read_text())["api"].rpartition(":")[2])
             assert api.pid is not None
-            make = partial(make_request, rng, read_operations(), tokens)
-            reports["API"] = await attack(port, api.pid, count=count, make=make)
-            code, _ = await request(port, "GET", "/v1/status", token=tokens[0])
-            reports["API"].wrong += [] if code == 200 else [f"the status is answered {code} afterwards"]
+            if API in targets:
+                reports[API] = await attack(port, api.pid, count=count, make=Requests(rng, tokens).make)
+                code, _ = await request(port, "GET", "/v1/status", token=tokens[0])
+                reports[API].wrong += [] if code == 200 else [f"the status is answered {code} afterwards"]
             assert api.is_running, api.last_words()
             writing.cancel()
             await asyncio.wait({writing})
             hub.kill()
             await hub.start()
             assert writer.acknowledged
-            reports["hub"].wrong += await writer.find_lost_writes()
+            reports[targets[0]].wrong += await writer.find_lost_writes()
             return reports
         finally:
             api.stop()
             hub.server.stop()
+
+
+async def prepare(world: World, rng: Random) -> None:
+    """What the API is asked about: clusters, and placements of all sizes. Some are there from before."""
+    for number, name in enumerate(CLUSTERS):
+        with suppress(AlreadyExists):
+            await world.join(name, labels={"tier": "gold", "region": f"r{number % 3}"})
+    for size, name in zip((1, 3, 10, 30, 100, 300, 1000, 3000), NAMES, strict=True):
+        with suppress(AlreadyExists, Invalid):
+            await world.place(name, build_sized_policy(rng, size))
 
 
 def write_callers(file: Path) -> list[str]:
@@ -208,22 +224,21 @@ def write_callers(file: Path) -> list[str]:
     return [administrator, administrator, weak, unknown]
 
 
-def read_operations() -> list[tuple[str, str]]:
-    paths: dict[str, dict[str, Any]] = json.loads(OPENAPI.read_text(encoding="utf-8"))["paths"]
-    return [(path, method) for path, methods in paths.items() for method in methods]
-
-
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.robustness.hostile", description=__doc__)
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--target", choices=TARGETS, action="append", help="only this one")
     options = parser.parse_args(arguments)
+    targets = options.target or TARGETS
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
-        reports = asyncio.run(run(Path(folder), count=options.requests, seed=options.seed))
+        reports = asyncio.run(run(Path(folder), count=options.requests, seed=options.seed, targets=targets))
     for name, report in reports.items():
         codes = ", ".join(f"{code or 'none'}: {number}" for code, number in sorted(report.codes.items()))
         summary = f"{name}: {report.accepted} of {report.writes} writes accepted; {codes}; "
-        summary += f"{report.growth / 2**20:+.1f} MiB; {report.seconds:.0f} s"
+        median, last = (quantiles(report.probes, n=100)[rank - 1] * 1000 for rank in (50, 99))
+        summary += f"{report.growth / 2**20:+.1f} MiB; /livez p50 {median:.0f} ms, p99 {last:.0f} ms, "
+        summary += f"at most {max(report.probes) * 1000:.0f} ms; {report.seconds:.0f} s"
         sys.stdout.write("\n".join([summary, *report.violations[:20], ""]))
     return 1 if any(report.violations for report in reports.values()) else 0
 

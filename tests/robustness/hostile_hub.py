@@ -10,9 +10,10 @@ from random import Random
 from typing import Any, Final
 from urllib.parse import quote
 
-from tests.robustness.hostile_messages import VALUES, frame
+from tests.robustness.hostile_messages import SCALARS, VALUES, frame, spoil
 from tests.robustness.hostile_objects import KINDS, NAMES, Kind, build_json_patch, build_merge_patch, build_object
 
+_FIELDS: Final = ("kind", "apiVersion", "metadata", "spec", "resourceVersion", "policy", "finalizers")
 _GROUP: Final = "hostile.example.com"
 _RULES: Final = (
     "self.all(a, self.all(b, a.size() + b.size() > 0))", "self.exists(a, a.matches('^(a+)+$'))",
@@ -60,12 +61,6 @@ _MEDIA: Final = (
     "application/json", "application/json", "application/json", "application/yaml", *_PATCHES[:2],
     "application/vnd.kubernetes.protobuf", 'application/json; charset="', "",
 )  # fmt: skip
-_SCALARS: Final[tuple[Any, ...]] = (
-    None, True, -1, 1e308, 2**70, "", "web", "💥", "\ud800", "1e999999999", "9" * 400, "a" * 200_000 + "!", [], {},
-    [None], {"": None}, {"matchLabels": "x"}, [[[[]]]],
-)  # fmt: skip
-_FIELDS: Final = ("kind", "apiVersion", "metadata", "spec", "resourceVersion", "policy", "finalizers", "status")
-_BROKEN: Final = (b"{", b"\xff", b"[" * 50_000, b'{"a":' * 5000, b"null", b"a: &a [*a, *a]", b"k8s\x00\xff\xff")
 
 
 def _define(rule: str, pattern: str) -> dict[str, Any]:
@@ -105,7 +100,7 @@ def _make_client_request(rng: Random, tokens: Sequence[str]) -> bytes:
     queries = ["fieldManager=" + rng.choice(("one", "two")), "force=true"] if media == _APPLY else []
     queries += ["dryRun=All"] if rng.random() < 0.1 else []
     if isinstance(body, dict) and rng.random() < 0.3:
-        _spoil(rng, body)
+        spoil(rng, body, (*body, *_FIELDS))
     content = b"" if body is None else json.dumps(body).encode()
     start = f"{method} {path}?{'&'.join(queries)}"
     if rng.random() < 0.2:
@@ -175,24 +170,11 @@ def _make_body(rng: Random, collection: str, media: str) -> bytes:
             texts = [str(i) for i in range(rng.choice((1, 10, 300)))]
             document["spec"] = {
                 "texts": texts,
-                "text": deepcopy(rng.choice(("a" * 200_000, "a" * 900, rng.choice(_SCALARS)))),
+                "text": deepcopy(rng.choice(("a" * 200_000, "a" * 900, rng.choice(SCALARS)))),
             }
     for _ in range(rng.choice((0, 0, 1, 2))):
-        _spoil(rng, document)
+        spoil(rng, document, (*document, *_FIELDS))
     return json.dumps(document).encode()
-
-
-def _spoil(rng: Random, document: dict[str, Any]) -> None:
-    """Another value at any depth."""
-    while True:
-        key = rng.choice(
-            [*document, "kind", "apiVersion", "metadata", "spec", "resourceVersion", "policy", "finalizers"]
-        )
-        inner = document.get(key)
-        if not isinstance(inner, dict) or rng.random() < 0.4:
-            document[key] = deepcopy(rng.choice(_SCALARS))
-            return
-        document = inner
 
 
 def _make_patch(rng: Random) -> Any:
@@ -205,6 +187,6 @@ def _make_patch(rng: Random) -> Any:
     operations = ("add", "remove", "replace", "move", "copy", "test", "x")
     pointers = ("", "/", "/data", "/data/-", "/metadata/name", "/~2", "/a" * 2000, "data", "/spec/texts/999999999999")
     if kind == 2:
-        choices = {"op": operations, "path": pointers, "from": pointers, "value": _SCALARS}
+        choices = {"op": operations, "path": pointers, "from": pointers, "value": SCALARS}
         return [{name: rng.choice(among) for name, among in choices.items()} for _ in range(rng.randrange(1, 6))]
-    return rng.choice(_SCALARS)
+    return rng.choice(SCALARS)

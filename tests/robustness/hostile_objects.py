@@ -147,6 +147,27 @@ def _build_policy(rng: Random, name: str) -> Json:
     return policy
 
 
+def build_sized_policy(rng: Random, size: int) -> Json:
+    """One of the lists of a policy has so many items."""
+    expressions = [{"key": f"k{number}", "operator": "Exists"} for number in range(size)]
+    terms = [{"labelSelector": {"matchLabels": {f"k{number}": "v"}}} for number in range(size)]
+    preferred = [{"weight": 1, "preference": term} for term in terms]
+    affinities = (
+        {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}},
+        {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [
+            {"labelSelector": {"matchExpressions": expressions}}]}},
+        {"preferredDuringSchedulingIgnoredDuringExecution": preferred},
+    )  # fmt: skip
+    policy: Json = rng.choice(({"placementType": "PickAll"}, {"placementType": "PickN", "numberOfClusters": 3}))
+    others: tuple[Json, ...] = (
+        {"tolerations": [{"key": f"k{number}", "operator": "Exists"} for number in range(size)]},
+        {"topologySpreadConstraints": [{"topologyKey": f"k{number}", "maxSkew": 1} for number in range(size)]},
+        {"placementType": "PickFixed", "clusterNames": [f"c{number}" for number in range(size)]},
+    )
+    chosen: Json = rng.choice((*others, *({"affinity": {"clusterAffinity": each}} for each in affinities)))
+    return {**policy, **chosen}
+
+
 def _build_placement(rng: Random, name: str) -> Json:
     selectors = [{"group": "", "version": "v1", "kind": "Namespace", "name": f"s{n}"} for n in range(_pick_count(rng))]
     return {"spec": {"resourceSelectors": selectors, "policy": _build_policy(rng, name), "revisionHistoryLimit": 3}}
