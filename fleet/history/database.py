@@ -30,6 +30,8 @@ _SESSION: Final = (
 )
 _HOST_SILENT: Final = 20  # seconds until a connection to an unresponsive host is dropped
 _BUSY_MILLISECONDS: Final = 2000
+_LARGEST_WAL: Final = 4 * 1024 * 1024
+"""Bytes that the write-ahead log keeps after a checkpoint: a round of retention may need more for a moment."""
 _BUSY_PAUSE: Final = 0.01
 _IMMEDIATE: Final = "fleet_immediate"
 _NO_URL: Final = (
@@ -244,6 +246,7 @@ def _configure(connection: Any, _record: object) -> None:
     cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
     _enable_wal(cursor)
     cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.execute(f"PRAGMA journal_size_limit={_LARGEST_WAL}")
     cursor.close()
 
 

@@ -158,6 +158,19 @@ def test_a_new_file_that_another_connection_opens_too_is_opened_after_it(
     assert BusyCursor.refused == 2
 
 
+def test_the_write_ahead_log_gives_back_what_one_large_transaction_needed(tmp_path: Path) -> None:
+    database = HistoryDatabase(f"sqlite:///{tmp_path / 'history.sqlite'}")
+    log = tmp_path / "history.sqlite-wal"
+    with database.writing() as connection:
+        connection.exec_driver_sql("CREATE TABLE large (body BLOB)")
+        connection.exec_driver_sql("INSERT INTO large VALUES (zeroblob(20000000))")
+    assert log.stat().st_size > 20_000_000
+    with database.writing() as connection:  # the first commit after a checkpoint begins the log anew
+        connection.exec_driver_sql("CREATE TABLE small (body BLOB)")
+    assert log.stat().st_size < 5_000_000
+    database.close()
+
+
 def test_a_newer_schema_is_not_touched_and_not_read_until_it_is_gone(url: str) -> None:
     """Decisions go on without it: a rollback must not end them."""
     migrate(url)
