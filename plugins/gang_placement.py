@@ -10,7 +10,7 @@ import msgspec
 
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import HookContext
-from fleet.framework.explaining import ClusterVersions, HintRegistration
+from fleet.framework.explaining import HintRegistration
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
 from fleet.framework.status import Code, Status
@@ -42,10 +42,5 @@ class GangPlacement(PluginTraits):
         return Status.new(Code.UNSCHEDULABLE, f"{state.fitting + state.remaining} of {state.needed} can fit at most")
 
     def queueing_hints(self) -> tuple[HintRegistration, ...]:
-        """Whatever changes, the scheduler requeues the whole group."""
-        return (HintRegistration("Binding/Delete", _never_helps),)
-
-
-def _never_helps(versions: ClusterVersions, req: PlacementRequest) -> bool:
-    del versions, req
-    return False
+        """Of other changes the scheduler requeues the whole group."""
+        return (HintRegistration("Binding/Delete"),)

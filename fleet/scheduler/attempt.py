@@ -351,10 +351,10 @@ class AttemptRunner:
                     await self._add_finalizer(scope)
                     permitted = await cycle.wait(handover, partial(self._report_parked, scope, cycle))
                     record.inputs, record.decision = permitted.inputs, permitted.decision
+                    await cycle.prepare()
                     handover.pause()
                     await group.commit(record.key, [target.cluster for target in permitted.targets])
                     await handover.resume()
-                    await cycle.prepare()
                     with self._time_phase(record, "write"):
                         await cycle.bind()
             finally:

@@ -490,6 +490,7 @@ class Scheduler:
 
     def _report_quota_change(self, giving: PlacementKey | None) -> None:
         self._handlers.on_quota_change(self._list_helped_by_quota(giving))
+        self._groups.wake_waiting("PlacementQuota/Update", giving=giving)
 
     def _list_helped_by_quota(self, giving: PlacementKey | None) -> Iterator[PlacementKey]:
         """`giving` gave back itself what it had reserved."""
@@ -503,6 +504,7 @@ class Scheduler:
             return key != placement and self._waits_for_room(key)
 
         self._handlers.on_freed(cluster, before, after, may_help)
+        self._groups.wake_waiting(f"Room/Freed {cluster}", giving=placement)
 
     def _report_room_given_up(self, cluster: str, requests: Booked, placement: PlacementKey) -> None:
         """It was kept for this placement."""
@@ -516,6 +518,7 @@ class Scheduler:
 
     def _report_resident(self, group: ResidentGroup, placement: PlacementKey, event: str) -> None:
         self._handlers.on_resident(placement, event, self._resident_hints.select(placement, group))
+        self._groups.wake_waiting(f"Resident/{event} {placement}", giving=placement)
 
     def _find_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
         item = self.queue.peek(key)

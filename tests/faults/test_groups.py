@@ -10,6 +10,7 @@ from fleet.framework.status import Code, Status
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptResult
+from fleet.scheduler.queue.item import QueueItem
 from tests.e2e.hub import soon
 from tests.faults.acting import acting_plugins
 from tests.faults.configured import Scene, a_scene
@@ -57,6 +58,11 @@ async def read_condition(scene: Scene, type: str = "InitiallyScheduled", name: s
     return next(
         ((each["status"], each["reason"], each["message"]) for each in conditions if each["type"] == type), ("", "", "")
     )
+
+
+def peek(scene: Scene, name: str) -> QueueItem | None:
+    assert scene.controller.scheduler is not None
+    return scene.controller.scheduler.queue.peek(PlacementKey("", name))
 
 
 FIVE: Final = ("p1", "p2", "p3", "p4", "p5")
@@ -113,7 +119,7 @@ async def test_Q_39_with_its_minimum_four_are_bound_and_the_fifth_keeps_its_plac
         refused = scene.attempts.of("p5")[-1]
         assert refused.result is AttemptResult.REJECTED
         assert refused.failure == "GroupInfeasible: 4 members of group web fit, 4 are needed: no place for p5"
-        item = scene.controller.scheduler.queue.peek(PlacementKey("", "p5"))
+        item = peek(scene, "p5")
         assert item is not None
         assert item.timestamp == item.added_at < item.returned_at
         await join(scene.world, "dub", cpu="1")
@@ -240,7 +246,7 @@ async def test_a_profile_without_the_plugin_holds_members_and_says_so(tmp_path: 
         await place(scene, "p1", scheduler_name="plain")
         await asyncio.sleep(60)
         assert await count_bound(scene) == 0
-        item = scene.controller.scheduler.queue.peek(PlacementKey("", "p1"))
+        item = peek(scene, "p1")
         assert item is not None
         assert item.gate is not None
         assert item.gate.message == "its group web needs plugin GangPlacement, which profile plain does not have"
@@ -256,11 +262,12 @@ profiles:
   plugins:
     multiPoint: {enabled: [{name: GangPlacement}]}
     preBind: {enabled: [{name: First}]}
+    bind: {disabled: [{name: HubBindingBinder}], enabled: [{name: First}, {name: HubBindingBinder}]}
 """
 
 
 def refuse_dub(cluster: str) -> Status | None:
-    return Status.new(Code.UNSCHEDULABLE, "no namespace there") if cluster == "dub" else None
+    return Status.new(Code.ERROR, "not there") if cluster == "dub" else None
 
 
 async def place_on_both(scene: Scene) -> None:
@@ -270,9 +277,23 @@ async def place_on_both(scene: Scene) -> None:
 
 
 @virtual
+async def test_X_18_a_cluster_that_cannot_be_prepared_keeps_all_from_being_bound(tmp_path: Path) -> None:
+    with acting_plugins(tmp_path) as script:
+        script.answers["First", "pre_bind"] = refuse_dub
+        async with a_scene(tmp_path, ON) as scene:
+            await a_group(scene)
+            await place_on_both(scene)
+            await asyncio.sleep(30)
+            assert await count_bound(scene) == 0
+            assert (await read_condition(scene))[:2] == ("False", "GroupInfeasible")
+            script.answers.clear()
+            await are_bound(scene, 2)
+
+
+@virtual
 async def test_X_18_what_could_be_bound_is_kept_and_the_group_is_degraded(tmp_path: Path) -> None:
     with acting_plugins(tmp_path) as script:
-        script.answers["First", "preBind"] = refuse_dub
+        script.answers["First", "bind"] = refuse_dub
         async with a_scene(tmp_path, ON) as scene:
             await a_group(scene)
             await place_on_both(scene)
@@ -290,7 +311,7 @@ async def test_X_18_what_could_be_bound_is_kept_and_the_group_is_degraded(tmp_pa
 @virtual
 async def test_X_18_what_could_be_bound_is_given_up_and_the_group_is_tried_again(tmp_path: Path) -> None:
     with acting_plugins(tmp_path) as script:
-        script.answers["First", "preBind"] = refuse_dub
+        script.answers["First", "bind"] = refuse_dub
         async with a_scene(tmp_path, ON) as scene:
             await a_group(scene, onPartialBind="unwind")
             await place_on_both(scene)

@@ -150,8 +150,8 @@ class EventHandlers:
     ) -> None:
         """Without hints, every change of what a placement reads requeues it, and where room on a cluster is kept for a
         placement. `offer` is called with the keys that a change affects, and returns those to requeue; `reads_labels`
-        says of a placement whether its decision looks at its labels; `on_change` is called with what has changed in the
-        fleet, for what is decided together. With `batched`, changes of clusters are requeued
+        says of a placement whether its decision looks at its labels; `on_change` is called with changes of
+        clusters, for what is decided together. With `batched`, changes of clusters are requeued
         in batches."""
         self._caches = caches
         self._queue = queue
@@ -271,7 +271,6 @@ class EventHandlers:
         diff = ClusterDiff(cluster=cluster, freed=True)
         keys = [key for key in self._select(diff, present, present, before, booked) if may_help(key)]
         self._requeue_affected(keys, trigger=str(diff))
-        self._on_change(str(diff))
 
     def _select(
         self, diff: ClusterDiff, old: MemberCluster | None, new: MemberCluster | None, before: Booked, booked: Booked
@@ -326,7 +325,6 @@ class EventHandlers:
         keys = [key for key in helped if self._interests.is_waiting(key)]
         if keys:
             self._queue.requeue(keys, trigger=f"{RESIDENT}/{event} {placement}", batched=self._batched)
-        self._on_change(f"{RESIDENT}/{event} {placement}")
         self._on_event(RESIDENT, len(keys), self._clock.monotonic() - self._event_started)
 
     # --- quotas -------------------------------------------------------------------------------------------------------
@@ -339,7 +337,6 @@ class EventHandlers:
         keys = list(helped)
         if keys:
             self._queue.requeue(keys, trigger=f"{QUOTA}/Update", batched=self._batched)
-        self._on_change(f"{QUOTA}/Update")
         self._on_event(QUOTA, len(keys), self._clock.monotonic() - self._event_started)
 
     def list_waiting(self) -> list[PlacementKey]:

@@ -61,6 +61,8 @@ class GroupRules:
     placed: Placed
     planned: Placed
     """Members whose binding was begun, and has to be completed."""
+    unwinds: bool = False
+    """What was bound of the last decision is being given up."""
 
 
 class GroupStore(Protocol):
@@ -181,6 +183,9 @@ class GroupAttempt:
             self._rules = rules = self._store.read_rules(self._group)
             if rules is None:
                 self._reject(None, f"GroupMissing: there is no group {self._group} any more")
+                return
+            if rules.unwinds:
+                self._reject(None, f"GroupUnwinding: bindings of group {self._group} are being given up")
                 return
             trial = await self._search(rules)
             if trial.fitting < rules.needed and not rules.planned:

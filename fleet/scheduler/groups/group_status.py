@@ -20,12 +20,16 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp
 from fleet.model.views import Observed, PlacementGroup
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, raise_failure
+from fleet.scheduler.groups.group_attempt import GANG
 from fleet.scheduler.groups.groups import GroupProgress, Groups, is_live
 from fleet.scheduler.queue.async_queue import AsyncQueue
+from fleet.scheduler.queue.hints import EventKind, QueueEvent
 from fleet.scheduler.queue.item import ItemState
 
 SCHEDULED: Final = "InitiallyScheduled"
 DEGRADED: Final = "Degraded"
+_UNWOUND: Final = "PlacementGroup/Unwound"
+_GIVEN_BACK: Final = EventKind("Binding", "Delete")
 
 log = structlog.get_logger(__name__)
 
@@ -55,8 +59,16 @@ class GroupStatus:
     def requeue(self, keys: Collection[PlacementKey], trigger: str, *, in_flight: bool = True) -> None:
         items = {key: item for key in keys if (item := self._placements.peek(key)) is not None}
         self._placements.refresh(items, trigger=trigger)
-        waiting = [key for key, item in items.items() if in_flight or item.state is not ItemState.IN_FLIGHT]
+        left = (ItemState.ERROR_BACKOFF,) if in_flight else (ItemState.ERROR_BACKOFF, ItemState.IN_FLIGHT)
+        waiting = [key for key, item in items.items() if item.state not in left]
         self._placements.requeue(waiting, trigger=trigger)
+
+    def requeue_others(self, key: PlacementKey) -> None:
+        self._placements.handle_event(QueueEvent(_GIVEN_BACK, excluding=key, plugins={GANG}, backs_off=True))
+
+    def is_in_flight(self, key: PlacementKey) -> bool:
+        item = self._placements.peek(key)
+        return item is not None and item.state is ItemState.IN_FLIGHT
 
     def enqueue_status(self, group: PlacementKey) -> None:
         self._queue.add(group)
@@ -97,6 +109,10 @@ class GroupStatus:
             bound = self._groups.list_bound(name)
             await asyncio.gather(*(self._give_up(key) for key in bound))
             self._groups.end_unwinding(name)
+            members = self._groups.list_members(name)
+            for key in bound.keys() - {key for key in members if key in self._placements}:
+                self._placements.add(key, trigger=_UNWOUND)
+            self.requeue(members, _UNWOUND)
             await self._write(name)
         deadline, now = self._groups.find_deadline(name), epoch_nanoseconds(self._clock)
         if deadline is None:

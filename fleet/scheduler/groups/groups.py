@@ -55,7 +55,9 @@ class GroupProgress:
     unwinds: bool = False
     """What was bound of the last plan is being given up."""
     changes: int = 0
-    """How often the fleet had changed when it was refused."""
+    """How often something has changed that may help it."""
+    refused_at: int = 0
+    """How often until it was refused."""
 
 
 class GroupReports(Protocol):
@@ -63,6 +65,11 @@ class GroupReports(Protocol):
 
     def requeue(self, keys: Collection[PlacementKey], trigger: str, *, in_flight: bool = True) -> None:
         """Those that wait, and, with `in_flight`, those that are being decided."""
+
+    def requeue_others(self, key: PlacementKey) -> None:
+        """Those that were refused for their group, after their backoff."""
+
+    def is_in_flight(self, key: PlacementKey) -> bool: ...
 
     def report_freed(self, cluster: str, requests: Mapping[str, int], key: PlacementKey) -> None: ...
 
@@ -90,7 +97,8 @@ class Groups:
         self._members: dict[PlacementKey, set[PlacementKey]] = {}
         self._progress: dict[PlacementKey, GroupProgress] = {}
         self._kept: tuple[Nomination, ...] = ()
-        self._changes = 0
+        self._giving: set[PlacementKey] = set()
+        """Placements whose attempts gave back what they had reserved."""
         self._leads = False
         for kinds in caches.kinds:
             kinds.placements.store.subscribe(self._on_member)
@@ -133,8 +141,6 @@ class Groups:
         if present is None:
             kind = self._caches.kinds_of(key).scope.group.kind
             return f"GroupMissing: there is no {kind} {group} yet"
-        if self.find_progress(group).unwinds:
-            return f"GroupUnwinding: bindings of group {group} are being given up, because not all could be bound"
         deadline = self.find_deadline(group)
         if deadline is not None and deadline <= epoch_nanoseconds(self._clock):
             seconds = present.view.spec.schedule_timeout_seconds
@@ -169,6 +175,7 @@ class Groups:
             topology_key=spec.topology_key,
             placed={**plan, **self.list_bound(group)},
             planned=dict(plan),
+            unwinds=self.find_progress(group).unwinds,
         )
 
     def _list_clusters(self, key: PlacementKey) -> frozenset[str]:
@@ -180,7 +187,7 @@ class Groups:
 
     def note_rejection(self, group: PlacementKey, message: str) -> None:
         progress = self.find_progress(group)
-        progress.message, progress.changes = message, self._changes
+        progress.message, progress.refused_at = message, progress.changes
         if progress.since is None and not progress.was_scheduled:
             progress.since = epoch_nanoseconds(self._clock)
         self.reports.enqueue_status(group)
@@ -188,6 +195,8 @@ class Groups:
     async def commit(self, group: PlacementKey, plan: Placed) -> None:
         progress = self.find_progress(group)
         before = dict(progress.plan)
+        if not before:
+            progress.degraded = ""
         progress.plan.update(plan)
         progress.uids.update({key: self._read_uid(key) for key in plan})
         self._nominate()
@@ -202,6 +211,9 @@ class Groups:
     def note_result(self, record: AttemptRecord) -> None:
         """After the attempt of a member."""
         group = self._group_of.get(record.key)
+        if record.key in self._giving:
+            self._giving.discard(record.key)
+            self.reports.requeue_others(record.key)
         for other in [name for name, progress in self._progress.items() if record.key in progress.plan]:
             if record.result in _LOST:
                 self._lose(other, record.key)
@@ -209,7 +221,8 @@ class Groups:
                 self._complete(other, record.key)
         if group is None or record.result is not AttemptResult.REJECTED:
             return
-        if self.find_progress(group).changes != self._changes:  # of the fleet, while it was refused
+        progress = self.find_progress(group)
+        if progress.changes != progress.refused_at:
             self.reports.requeue([record.key], "PlacementGroup/Missed")
 
     def _complete(self, group: PlacementKey, key: PlacementKey) -> None:
@@ -237,14 +250,19 @@ class Groups:
         self.reports.enqueue_status(group)
 
     def end_unwinding(self, group: PlacementKey) -> None:
-        """Everything that was bound is given up: the group is tried as a whole again."""
+        """Everything that was bound is given up: the group may be tried as a whole again."""
         self.find_progress(group).unwinds = False
-        self.reports.requeue(self.list_members(group), "PlacementGroup/Unwound")
 
-    def wake_waiting(self, trigger: str) -> None:
-        """The fleet has changed: groups that were refused are tried again, each by one of its members."""
-        self._changes += 1
+    def wake_waiting(self, trigger: str, *, giving: PlacementKey | None = None) -> None:
+        """Something has changed: groups that were refused are tried again. What an attempt gives back helps others when
+        it has ended, after their backoff: it may be reserved for the same refusal again."""
+        if not self._progress:
+            return
+        if giving is not None and self.reports.is_in_flight(giving):
+            self._giving.add(giving)
+            return
         for group, progress in self._progress.items():
+            progress.changes += 1
             if progress.message and (members := self.list_members(group)):
                 self.reports.requeue(members, trigger, in_flight=False)
 
@@ -361,7 +379,7 @@ class Groups:
         self._requeue(name, f"PlacementGroup/{'Add' if old is None else 'Delete' if new is None else 'Update'}")
 
     def _requeue(self, group: PlacementKey, trigger: str) -> None:
-        self._changes += 1
+        self.find_progress(group).changes += 1
         if self._leads:
             self.reports.requeue(self.list_members(group), trigger)
         self._note(group)
