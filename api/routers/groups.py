@@ -1,4 +1,4 @@
-"""Placement groups (all or nothing): not supported yet, so every group is a 404."""
+"""Placement groups (all or nothing): no answers about them yet, so every group is a 404."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ GroupName = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$
     status_code=404,
 )
 async def why_group(context: CurrentRequest, ns: NamespacePath, name: GroupName) -> Response:
-    """This version places every placement on its own, so no group is ever found."""
+    """This version has answers about placements only, so no group is ever found."""
     namespace = parse_namespace(ns)
     await context.permissions.require(placement_access("list", namespace))
     group = join_key(namespace, name)
     raise refusal(
         404,
-        f"there is no group {group}: this version places every placement on its own, and has no groups",
+        f"there is no answer about group {group}: its status on the hub says how its members are placed",
         object=f"group {group}",
         next="GET /v1/placements/{ns}/{name}/why explains a single placement",
     )

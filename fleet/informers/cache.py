@@ -188,10 +188,6 @@ class Caches:
         self._watches_groups.set()
 
     @property
-    def are_groups_known(self) -> bool:
-        return all(kinds.groups.reflector.is_synced for kinds in self.kinds)
-
-    @property
     def are_quotas_known(self) -> bool:
         return all(kinds.quotas.reflector.is_synced for kinds in self.kinds)
 

@@ -45,7 +45,7 @@ from fleet.scheduler.dispatch.binding_calls import BindingWriter, Precondition, 
 from fleet.scheduler.dispatch.status_calls import StatusWriter
 from fleet.scheduler.groups.group_attempt import GroupAttempt, GroupMember, GroupRejected
 from fleet.scheduler.groups.groups import Groups
-from fleet.scheduler.groups.overlay import Overlay
+from fleet.scheduler.groups.growing_overlay import Overlay
 from fleet.scheduler.preemption.preemptions import Preemptions
 from fleet.scheduler.profiles import Frameworks
 from fleet.scheduler.requests import PARTS_ON_LOOP, RequestCache
@@ -329,9 +329,9 @@ class AttemptRunner:
         record, handover = scope.record, scope.handover
         with self._open_cycle(scope) as cycle:
 
-            async def decide(overlay: Overlay, nominated: Iterable[str]) -> tuple[DecisionInput, Decision]:
+            async def decide(so_far: Overlay, nominated: Iterable[str]) -> tuple[DecisionInput, Decision]:
                 scope.renew_state()
-                return await self._decide(scope, bindings, lambda inputs: overlay.apply(inputs, nominated))
+                return await self._decide(scope, bindings, lambda inputs: so_far.apply(inputs, nominated))
 
             async def reserve(inputs: DecisionInput, decision: Decision) -> PermitResult:
                 return await cycle.reserve_and_permit(inputs, decision, scope.state)

@@ -110,11 +110,11 @@ def test_W_17_a_scenario_is_refused_and_what_can_be_asked_instead_is_said(runnin
     assert answer.json()["next"] == "leave out steps and send the edits of one scenario"
 
 
-def test_a_group_is_not_found_and_that_there_are_none_is_said(running: Running) -> None:
+def test_there_is_no_answer_about_a_group_and_where_its_status_is_is_said(running: Running) -> None:
     answer = running.call(running.stage.get("/v1/groups/-/trio/why"))
 
     assert answer.status_code == 404
-    assert "places every placement on its own" in answer.json()["detail"]
+    assert "its status on the hub says" in answer.json()["detail"]
     assert running.call(running.stage.get("/v1/groups/-/trio/why", READER)).status_code == 403
 
 

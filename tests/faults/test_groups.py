@@ -127,7 +127,7 @@ async def test_Q_39_with_its_minimum_four_are_bound_and_the_fifth_keeps_its_plac
 
 
 @virtual
-async def test_Q_42_once_the_rest_cannot_suffice_no_further_member_is_filtered(tmp_path: Path) -> None:
+async def test_Q_42_F3_117_once_the_rest_cannot_suffice_no_further_member_is_filtered(tmp_path: Path) -> None:
     async with a_scene(tmp_path, GROUPS) as scene:
         await join(scene.world, "ams", cpu="1")
         await a_group(scene, minCount=4)

@@ -1,7 +1,7 @@
 """Group attempt: all members of a group are decided in one go, and all of them are bound or none.
 
 Each member has an attempt of its own, which meets the others twice: before its decision, where they are decided one
-after the other on a growing overlay and, if enough of them fit, reserved; and before its first write, when every plugin
+after the other on a frame that grows and, if enough of them fit, reserved; and before its first write, when every plugin
 has permitted them. What is to be bound is then written to the status of the group, and only after that to bindings: a
 process that ends in between leaves the rest to the next leader.
 """
@@ -23,7 +23,7 @@ from fleet.framework.status import Code, Status, code_of
 from fleet.framework.types import GroupState
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.binding.binding_cycle import STOPPING, CycleFailed
-from fleet.scheduler.groups.overlay import Overlay
+from fleet.scheduler.groups.growing_overlay import Overlay
 from fleet.snapshot.columns.bitset import each_row
 from fleet.snapshot.frame import Frame
 
@@ -82,7 +82,7 @@ class GroupMember:
     key: PlacementKey
     priority: int
     decide: Callable[[Overlay, Iterable[str]], Awaitable[tuple[DecisionInput, Decision]]]
-    """As if the fleet were the overlay; these clusters are picked first."""
+    """As if those before were placed; these clusters are picked first."""
     reserve: Callable[[DecisionInput, Decision], Awaitable[PermitResult]]
     """The last decision."""
     unreserve: Callable[[], Awaitable[None]]
@@ -273,7 +273,7 @@ class GroupAttempt:
 
     async def _try(self, rules: GroupRules, allowed: frozenset[str] | None) -> _Trial:
         self._errors.clear()
-        overlay, choices = Overlay(allowed), dict[PlacementKey, _Choice]()
+        so_far, choices = Overlay(allowed), dict[PlacementKey, _Choice]()
         fitting = sum(key not in self._members for key in rules.placed)
         order = sorted(
             self._members.values(), key=lambda each: (each.key not in rules.planned, -each.priority, str(each.key))
@@ -283,7 +283,7 @@ class GroupAttempt:
             if not rules.planned and code_of(self._judge(state)) is Code.UNSCHEDULABLE:
                 break
             try:
-                inputs, decision = await member.decide(overlay, rules.planned.get(member.key, ()))
+                inputs, decision = await member.decide(so_far, rules.planned.get(member.key, ()))
             except STOPPING:
                 raise
             except Exception as error:
@@ -292,9 +292,9 @@ class GroupAttempt:
             choice = choices[member.key] = _Choice(inputs, decision, _fits(decision))
             if choice.fits:
                 fitting += 1
-                overlay.add(inputs, decision)
+                so_far.add(inputs, decision)
                 if rules.same_clusters and len(_list_clusters(decision)):
-                    overlay.allowed = _list_clusters(decision)
+                    so_far.allowed = _list_clusters(decision)
         return _Trial(allowed, choices, fitting)
 
     def _list_domains(self, rules: GroupRules) -> Iterator[frozenset[str] | None]:

@@ -22,7 +22,7 @@ from fleet.model.views import Binding, GroupTarget, Metadata, Observed, Placemen
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.companions import Companions
 from fleet.scheduler.groups.group_attempt import GroupRules, Placed
-from fleet.scheduler.groups.overlay import keep_room
+from fleet.scheduler.groups.growing_overlay import keep_room
 from fleet.snapshot.sidedata import Nomination
 
 UNWIND: Final = "unwind"
