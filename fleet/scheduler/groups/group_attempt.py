@@ -1,9 +1,9 @@
 """Group attempt: all members of a group are decided in one go, and all of them are bound or none.
 
 Each member has an attempt of its own, which meets the others twice: before its decision, where they are decided one
-after the other on a frame that grows and, if enough of them fit, reserved; and before its first write, when every plugin
-has permitted them. What is to be bound is then written to the status of the group, and only after that to bindings: a
-process that ends in between leaves the rest to the next leader.
+after the other, each as if those before it were placed, and if enough of them fit, reserved; and before its first
+write, when every plugin has permitted them. What is to be bound is then written to the status of the group, and only
+after that to bindings: a process that ends in between leaves the rest to the next leader.
 """
 
 from __future__ import annotations

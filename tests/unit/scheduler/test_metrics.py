@@ -62,6 +62,7 @@ LABELS = {
     "fleet_permit_wait_duration_seconds": ("result",),
     "fleet_cache_size": ("type",),
     "fleet_room_booked": ("resource",),
+    "fleet_placement_groups": ("state",),
     "fleet_quota_used": ("quota", "resource"),
     "fleet_throughput_per_second": (),
     "fleet_throughput_quantile_per_second": ("quantile",),
@@ -129,6 +130,7 @@ def use_everything(metrics: SchedulerMetrics) -> None:
     metrics.watch_caches(lambda: {"MemberCluster": 1})
     metrics.watch_room(lambda: {"cpu": 1500})
     metrics.watch_quotas(lambda: {("team-a", "cpu"): 1500})
+    metrics.watch_groups(lambda: {"waiting": 1})
 
 
 def an_item(**changes: Any) -> QueueItem:
