@@ -20,6 +20,7 @@ import msgspec
 from fleet.errors import StaleInputs
 from fleet.informers.placed_limits import PlacedLimits
 from fleet.informers.recent_placements import RecentPlacements
+from fleet.kube.cache.reflector import ListFilter
 from fleet.kube.cache.store import Codec, Store, build_codec
 from fleet.kube.informer import Informer, InformerConfig
 from fleet.kube.resource import key_of
@@ -97,12 +98,19 @@ class PlacementKinds:
 
 class Caches:
     def __init__(
-        self, access: InformerConfig, *, namespaced_placements: bool = True, watches_reservations: bool = False
+        self,
+        access: InformerConfig,
+        *,
+        namespaced_placements: bool = True,
+        watches_reservations: bool = False,
+        cluster_selector: str = "",
     ) -> None:
         """Without `namespaced_placements`, ResourcePlacements are not watched: a hub may not have their kinds."""
         self.reservations = Informer(access, RESERVATIONS, build_codec(ClusterReservation), optional=True)
         self._watches_reservations = watches_reservations
-        self.cluster_informer = Informer(access, MEMBER_CLUSTERS, _CLUSTER_CODEC)
+        self.cluster_informer = Informer(
+            access, MEMBER_CLUSTERS, _CLUSTER_CODEC, selection=ListFilter(labels=cluster_selector)
+        )
         self.priority_classes = Informer(access, PRIORITY_CLASSES, build_codec(PriorityClass), optional=True)
         """Not run with the others: few hubs have placements that name one."""
         self.disruption_budgets = Informer(access, DISRUPTION_BUDGETS, build_codec(DisruptionBudget), optional=True)

@@ -118,6 +118,7 @@ class Manager:
             access,
             namespaced_placements=settings.resource_placements.enabled,
             watches_reservations=SCHEDULER in controllers and settings.capacity.reservation == "Shared",
+            cluster_selector=settings.capacity.cluster_selector,
         )
         self.events = EventRecorder(self._gate, clock=self._clock, component=SCHEDULER_COMPONENT)
         self._placement_events = EventRecorder(self._gate, clock=self._clock, component=PLACEMENT_COMPONENT)

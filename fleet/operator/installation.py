@@ -45,6 +45,7 @@ OPERATOR_RULES: Final[tuple[Rule, ...]] = (
 )
 HUB_RULES: Final[tuple[Rule, ...]] = (
     ("", "nodes", "list"),
+    (OPERATOR_GROUP, "secondaryschedulers", "list"),
     ("coordination.k8s.io", "leases", "get", split_key(DEFAULT_LEASE)[1]),
 )
 LEASE_RULES: Final[tuple[Rule, ...]] = (("coordination.k8s.io", "leases", "get watch create update"),)

@@ -10,6 +10,7 @@ import msgspec
 from fleet.kube.resource import Resource
 from fleet.model.keys import OPERATOR_GROUP
 from fleet.operator.configuration import KEY, ConfigReview
+from fleet.operator.partitions import format_selector, read_selector
 from fleet.operator.pods import build_address_settings, build_metrics_service, build_pod
 
 Json = dict[str, Any]
@@ -111,6 +112,11 @@ def get_topology(spec: Json) -> Json | None:
     return topology.get("highlyAvailableTopology", {}) if topology.get("mode") == "HighlyAvailable" else None
 
 
+def _divide(spec: Json) -> str:
+    selector = read_selector({"spec": spec})
+    return "reservation=Shared" if selector is None else f"clusterSelector={format_selector(selector)}"
+
+
 def _build_arguments(spec: Json, namespace: str, config: ConfigReview) -> list[str]:
     settings = {"resourceNamespace": namespace, "resourceName": NAME, **dict(config.lease_terms)}
     return [
@@ -120,4 +126,5 @@ def _build_arguments(spec: Json, namespace: str, config: ConfigReview) -> list[s
         "--controllers=scheduler",
         *build_address_settings(),
         *(f"--set=leaderElection.{name}={value}" for name, value in settings.items()),
+        f"--set=capacity.{_divide(spec)}",
     ]

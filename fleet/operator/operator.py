@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -36,6 +36,7 @@ from fleet.operator.operands import (
     get_operand_name,
     get_topology,
 )
+from fleet.operator.partitions import read_selector
 from fleet.operator.plan import ObservedOperands, Plan, build_condition, build_plan, find_document
 from fleet.operator.prerequisites import HubFacts, read_hub_facts
 
@@ -181,7 +182,8 @@ class Operator:
         spec = owner["spec"]
         self._follow_log_level(spec.get("operatorLogLevel", "Normal"))
         hub = await read_hub_facts(self._api, self._clock.now())
-        seen = self._observe(await self._count_nodes(spec), hub)
+        others = await self._list_others() if read_selector(owner) is not None else []
+        seen = self._observe(await self._count_nodes(spec), hub, others)
         plan = build_plan(owner, self._review(spec["schedulerConfig"]), seen)
         await self._apply(owner, plan)
         for reason, message in plan.warnings:
@@ -208,7 +210,12 @@ class Operator:
             return 0  # not every hub has nodes
         return count_tolerated((node.view for node in matching), topology)
 
-    def _observe(self, nodes: int, hub: HubFacts) -> ObservedOperands:
+    async def _list_others(self) -> list[Json]:
+        """Read and not watched, as nodes are."""
+        listed = [each.document() for each in await self._informers[SECONDARY_SCHEDULERS].objects.list()]
+        return [each for each in listed if each["metadata"]["namespace"] != self._namespace]
+
+    def _observe(self, nodes: int, hub: HubFacts, others: Sequence[Json]) -> ObservedOperands:
         keys = {resource: join_key(self._namespace, get_operand_name(resource)) for resource in MANAGED}
         objects = {item: document for item, key in keys.items() if (document := self._find(item, key)) is not None}
         copied = (objects.get(CONFIG_MAPS, {}).get("data") or {}).get(KEY)
@@ -219,6 +226,7 @@ class Operator:
             holder=_get_holder(lease),
             nodes=nodes,
             hub=hub,
+            others=others,
             now=self._clock.now(),
         )
 

@@ -22,6 +22,7 @@ from fleet.operator.operands import (
     get_operand_name,
     get_topology,
 )
+from fleet.operator.partitions import find_partition_problem
 from fleet.operator.prerequisites import HubFacts, list_unmet
 from fleet.release.references import DIGEST, parse_reference
 from fleet.release.tags import parse_tag
@@ -45,6 +46,8 @@ class ObservedOperands:
     """Of the scheduler's lease."""
     nodes: int = 0
     """Nodes on which its pods may run, where that decides on their number."""
+    others: Sequence[Json] = ()
+    """Resources of other namespaces."""
     hub: HubFacts
     now: datetime
 
@@ -81,9 +84,12 @@ def build_plan(owner: Json, config: ConfigReview, seen: ObservedOperands) -> Pla
     image_problem = check_image(spec["schedulerImage"], spec.get("imagePolicy", {}).get("allowedKinds", _ALLOWED_KINDS))
     unmet = list_unmet(spec["schedulerImage"], seen.hub)
     refused = _Finding("ImageRefused", image_problem) if image_problem else _refuse_unmet(unmet, state)
+    partition = find_partition_problem(owner, seen.others)
     finding = _find_problem(config, refused, seen.objects.keys() - owned.keys())
+    if partition and (finding is None or finding.reason != "NameTaken"):
+        finding = _Finding(*partition)
     desired = _build_desired(owner, config, seen, owned, uses_image=refused is None)
-    if finding is not None and finding.reason == "NameTaken":
+    if finding is not None and (partition or finding.reason == "NameTaken"):
         desired = {}
     writes = {key: item for key, item in desired.items() if not is_contained(item, owned.get(key))}
     reverted = tuple(

@@ -16,7 +16,7 @@ from fleet.settings.document.extenders import ExtenderDocument
 from fleet.settings.document.feeds import FeedDocument
 from fleet.settings.document.model import LONGEST_PERMIT_WAIT, ProfileDocument
 from fleet.settings.secrets import redact
-from fleet.settings.values import Address, Duration, Kinds, Namespaces, PositiveDuration, Rate
+from fleet.settings.values import Address, ClusterSelector, Duration, Kinds, Namespaces, PositiveDuration, Rate
 
 _CLUSTERS_PER_WORKER: Final = 50
 _PLACEMENTS_PER_WORKER: Final = 10
@@ -104,6 +104,13 @@ class CapacitySection(Section):
             "with this setting never take the same room."
         ),
     ] = "Off"
+    cluster_selector: Annotated[
+        ClusterSelector,
+        Field(
+            description="Labels of the member clusters that this process knows, as `pool=a,env in (test, dev)`; all "
+            "when empty. Other clusters are as if they had left the fleet."
+        ),
+    ] = ""
 
 
 class EvaluationSection(Section):

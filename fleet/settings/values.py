@@ -21,6 +21,9 @@ _KINDS: Final = re.compile(
     rf"(?:[a-z][a-z0-9.-]*|(?:[a-z][a-z0-9.-]*/)?{_VERSION}(?:/[A-Z]\w*(?:,\s*[A-Z]\w*)*)?)", re.ASCII
 )
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
+_TERM: Final = rf"!{_LABEL}|{_LABEL}(?:(?:==?|!=)(?:{_LABEL})?| (?:not)?in \((?:{_LABEL})(?:, ?{_LABEL})*\))?"
+_SELECTOR: Final = re.compile(rf"(?:{_TERM})(?:,(?:{_TERM}))*", re.ASCII)
 _LARGEST_PORT: Final = 65535
 
 
@@ -148,6 +151,14 @@ def _check_each(names: tuple[str, ...], pattern: re.Pattern[str], expected: str)
     return names
 
 
+def _check_selector(text: str) -> str:
+    if text and not _SELECTOR.fullmatch(text):
+        raise PydanticCustomError("selector", "should be labels such as pool=a,env in (test, dev),!retired")
+    return text
+
+
+ClusterSelector = Annotated[str, AfterValidator(_check_selector)]
+"""In the syntax of kubectl."""
 Namespaces = Annotated[tuple[str, ...], BeforeValidator(_split_list), AfterValidator(_check_namespaces)]
 Kinds = Annotated[tuple[str, ...], BeforeValidator(_split_kinds), AfterValidator(_check_kinds)]
 """Each is `apps`, `apps/v1` or `apps/v1/Deployment,StatefulSet`; the core group has no name: `v1/ConfigMap`."""

@@ -602,6 +602,65 @@ async def test_O_07_the_first_scheduler_of_fleet_is_no_foreign_one() -> None:
             assert await scene.list_operands() == [resource.kind for resource in MANAGED]
 
 
+async def declare_elsewhere(scene: Scene, **capacity: Any) -> None:
+    """A resource of another namespace, which is there first."""
+    await scene.world.create(NAMESPACES, {"metadata": {"name": "third"}})
+    metadata = {"name": "cluster", "namespace": "third"}
+    spec = {"schedulerConfig": "own", "schedulerImage": IMAGE, "capacity": capacity}
+    await scene.world.create(SECONDARY_SCHEDULERS, {"metadata": metadata, "spec": spec})
+
+
+def partition(*pools: str) -> dict[str, Any]:
+    expressions = [{"key": "pool", "operator": "In", "values": list(pools)}]
+    return {"mode": "Partitioned", "clusterSelector": {"matchExpressions": expressions}}
+
+
+@virtual
+async def test_O_17_schedulers_share_room_unless_they_divide_the_clusters() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        assert "--set=capacity.reservation=Shared" in (await scene.read_deployed())[2]
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"capacity": partition("a", "b")}})
+        assert "--set=capacity.clusterSelector=pool in (a,b)" in (await scene.read_deployed())[2]
+        assert not [item for item in (await scene.read_deployed())[2] if "reservation" in item]
+
+
+@virtual
+async def test_O_17_selectors_that_overlap_are_refused_and_named() -> None:
+    async with a_scene() as scene:
+        await declare_elsewhere(scene, **partition("b", "c"))
+        await asyncio.sleep(SETTLED)
+        await scene.configure(GOOD)
+        await scene.declare(capacity=partition("a", "b"))
+        assert await scene.list_operands() == []
+        degraded, reason, message = await scene.condition("Degraded")
+        assert (degraded, reason) == ("True", "OverlappingSelectors")
+        assert message == (
+            "spec.capacity.clusterSelector: pool in (a,b) and the pool in (b,c) of SecondaryScheduler third/cluster "
+            "may select the same cluster; give both a label with different values"
+        )
+        await scene.set_state("Force")
+        assert await scene.list_operands() == [], "two schedulers would fill the same clusters"
+        change = {"managementState": "Managed", "capacity": partition("a")}
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": change})
+        assert (await scene.condition("Degraded"))[:2] == ("False", "AsExpected")
+        before = await scene.read_deployed()
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"capacity": partition("a", "c")}})
+        assert await scene.read_deployed() == before, "what runs stays"
+
+
+@virtual
+async def test_O_17_the_older_of_two_that_overlap_goes_on() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare(capacity=partition("a", "b"))
+        await scene.roll_out()
+        await declare_elsewhere(scene, **partition("b", "c"))
+        await asyncio.sleep(RESYNC + SETTLED)
+        assert (await scene.condition("Degraded"))[:2] == ("False", "AsExpected")
+
+
 @virtual
 async def test_G_12_an_image_of_a_kind_that_is_not_allowed_is_refused_with_its_kind() -> None:
     async with a_scene() as scene:
@@ -687,6 +746,8 @@ async def test_a_write_that_fails_twice_is_reported_as_degraded() -> None:
         {"imagePolicy": {"allowedKinds": ["nightly"]}},
         {"logLevel": "Loud"},
         {"topology": {"mode": "Many"}},
+        {"capacity": {"mode": "Partitioned"}},
+        {"capacity": {"mode": "Shared", "clusterSelector": {"matchLabels": {"pool": "a"}}}},
         {"topology": {"mode": "HighlyAvailable", "highlyAvailableTopology": {"maxReplicas": 0}}},
         {"topology": {"highlyAvailableTopology": {"maxReplicas": 2}}},
     ],

@@ -210,3 +210,16 @@ async def test_X_21_nothing_is_reserved_for_others_unless_asked_for(tmp_path: Pa
         await scene.place("web", "second", "ams")
         await soon(lambda: list_bound_by(scene.world))
         assert not [each for each in scene.hub.requests if RESERVATIONS.plural in each.path]
+
+
+@virtual
+async def test_O_17_a_scheduler_knows_only_the_clusters_of_its_partition(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, "capacity.clusterSelector=room in (ams, dub)") as scene:
+        await scene.join("ams", cpu="1")
+        await scene.join("lon", cpu="9")
+        await asyncio.sleep(5)
+        assert [list(each.caches.clusters) for each in scene.controllers] == [["ams"], ["ams"]]
+        await scene.place("web", "second", "ams", "lon")
+        await scene.place("api", "second", "ams", "lon")
+        await asyncio.sleep(60)
+        assert list((await list_bound_by(scene.world)).values()) == ["ams"]

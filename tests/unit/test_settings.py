@@ -37,6 +37,7 @@ DEFAULTS = {
     "sorter.population": "AllClusters",
     "eviction.cooldown": "0s",
     "capacity.reservation": "Off",
+    "capacity.clusterSelector": "",
     "shutdown.gracePeriod": "30s",
     "leaderElection.leaseDuration": "15s",
     "leaderElection.renewDeadline": "10s",

@@ -304,6 +304,19 @@ def test_a_setting_without_effect_yet_is_refused_and_not_ignored(assignment: str
     ]
 
 
+@pytest.mark.parametrize(
+    "text", ["pool=a", "pool in (a,b),!old", "example.com/pool!=a", "pool,env notin (x, y)", "pool="]
+)
+def test_a_selector_of_clusters_is_taken_as_it_is_written(text: str) -> None:
+    assert load_settings(None, NOTHING, [f"capacity.clusterSelector={text}"]).settings.capacity.cluster_selector == text
+
+
+@pytest.mark.parametrize("text", ["pool=a,", "pool in ()", "pool in a", "=a", "pool in (a", "a b"])
+def test_a_selector_of_clusters_that_cannot_be_read_is_refused(text: str) -> None:
+    (problem,) = problems(assignments=[f"capacity.clusterSelector={text}"])
+    assert "should be labels such as pool=a,env in (test, dev),!retired" in problem
+
+
 @pytest.mark.parametrize("assignment", ["eviction.cooldown=0", "capacity.reservation=Off"])
 def test_its_default_is_accepted(assignment: str) -> None:
     assert load_settings(None, NOTHING, [assignment]).origins[assignment.partition("=")[0]] == "--set"

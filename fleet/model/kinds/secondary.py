@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from fleet.model.kinds.markers import Int32, Int64, ValidationRule
-from fleet.model.kinds.meta import Conditions, Document, Model
+from fleet.model.kinds.meta import Conditions, Document, LabelSelector, Model
 
 ImageKind = Literal["release", "ondemand", "branchfix", "prerelease", "snapshot", "staging", "local"]
 
@@ -64,6 +64,29 @@ class SchedulerTopology(Model):
     ] = None
 
 
+class SchedulerCapacity(Model):
+    """The clusters of the scheduler, and whether it shares them."""
+
+    rules = (
+        ValidationRule(
+            text="mode Partitioned and clusterSelector need each other",
+            cel="(self.mode == 'Partitioned') == has(self.clusterSelector)",
+            holds=lambda capacity: (capacity.mode == "Partitioned") == (capacity.cluster_selector is not None),
+        ),
+    )
+
+    mode: Annotated[
+        Literal["Shared", "Partitioned"],
+        Field(
+            description="Shared: all clusters, with room reserved from other schedulers. Partitioned: the selected "
+            "clusters; selectors of two schedulers must exclude each other."
+        ),
+    ] = "Shared"
+    cluster_selector: Annotated[
+        LabelSelector | None, Field(description="Labels of the clusters, for mode Partitioned only.")
+    ] = None
+
+
 LogLevel = Literal["Normal", "Debug", "Trace", "TraceAll"]
 
 
@@ -95,6 +118,7 @@ class SecondarySchedulerSpec(Model):
     ] = "Normal"
     operator_log_level: Annotated[LogLevel, Field(description="Of the operator.")] = "Normal"
     topology: Annotated[SchedulerTopology, Field(description="Number of pods.")] = SchedulerTopology()
+    capacity: Annotated[SchedulerCapacity, Field(description="Which clusters.")] = SchedulerCapacity()
 
 
 class SecondaryImage(Model):

@@ -26,6 +26,7 @@ LEFT_OUT = [
     r"spec\.minAvailable",
     r".*\.beforeStageTasks",
     r"spec\.topology\.highlyAvailableTopology",
+    r"spec\.capacity\.clusterSelector",
 ]
 
 
