@@ -22,29 +22,14 @@ from api.live.evaluation import DecisionEvaluator
 from api.live.history_reader import HistoryReader
 from api.live.live import LiveState
 from api.live.warnings import WarningEvents
-from api.routers import (
-    bindings,
-    clusters,
-    configuration,
-    decisions,
-    groups,
-    health,
-    history,
-    matrix,
-    pages,
-    placements,
-    session,
-    simulate,
-    status,
-    version,
-    waiting,
-    why,
-)
+from api.routers import decisions, history, simulate, waiting, why
+from api.routers.objects import bindings, clusters, groups, matrix, placements, status
+from api.routers.process import configuration, health, pages, session, version
 from api.routers.request_context import AppState
 from fleet import __version__
 from fleet.external.extender_client import ExtenderClient
 from fleet.history import History
-from fleet.scheduler.profiles import build_compiled_profiles
+from fleet.scheduler.profiles.frameworks import build_compiled_profiles
 from fleet.settings import Effective
 
 _ROUTERS: Final = (

@@ -32,7 +32,7 @@ from api.http.bodies import LARGEST_BODY, convert_body, read_body, read_json_obj
 from api.http.problems import ProblemError, handle_problems, refusal
 from api.openapi import openapi
 from api.page_models import SessionModel, SessionRequest
-from api.routers import pages
+from api.routers.process import pages
 from fleet.model.timestamps import format_timestamp
 
 _METHODS: Final = ["GET", "HEAD", "POST"]

@@ -27,8 +27,8 @@ from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
 from fleet.model.views import Binding
 from fleet.snapshot import Frame
 from fleet.snapshot.columns.bitset import Int64Array, Rows, from_rows
+from plugins.acting.hub_binding_binder import HubBindingBinder
 from plugins.desired_batch import DesiredBatch
-from plugins.hub_binding_binder import HubBindingBinder
 from plugins.priority_sort import PrioritySort
 from plugins.ranking_sort import RankingSort
 from tests.builders import NOW, BindingBuilder, PolicyBuilder, a_policy

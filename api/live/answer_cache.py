@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.kube.cache.store import Store
 from fleet.model.views import AgentStatus, MemberCluster, PropertyValue
-from fleet.scheduler.profiles import SignalRule
+from fleet.scheduler.profiles.frameworks import SignalRule
 from fleet.snapshot.columns.signals import NEVER
 from fleet.snapshot.frame import Frame
 

@@ -31,8 +31,8 @@ from fleet.framework.policy.size import has_more_parts
 from fleet.framework.types import ExternalResult
 from fleet.history import HistoryAttempt, PartState, ReplayInputs
 from fleet.model.views import Observed, PolicySnapshot
-from fleet.scheduler.profiles import CompiledProfiles
-from fleet.scheduler.recorded_profiles import find_recorded_profile
+from fleet.scheduler.profiles.frameworks import CompiledProfiles
+from fleet.scheduler.profiles.recorded import find_recorded_profile
 from fleet.snapshot.frame import Frame
 from fleet.worker_thread import WorkerThread
 

@@ -49,15 +49,15 @@ from fleet.model.views import (
 from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter, build_resource_filter
 from fleet.scheduler.companions import Companions, list_approval_rules, read_approval_facts
+from fleet.scheduler.ledgers.resident_ledger import ResidentLedger
+from fleet.scheduler.ledgers.room_ledger import RoomLedger
 from fleet.scheduler.load_requests import find_cpu_use, find_limit_excess
 from fleet.scheduler.preemption.disruption_budgets import DisruptionBudgets, read_wanted
 from fleet.scheduler.priority_classes import PriorityClasses
-from fleet.scheduler.profiles import Frameworks, build_configured_frameworks
+from fleet.scheduler.profiles.frameworks import Frameworks, build_configured_frameworks
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
 from fleet.scheduler.quotas.quota_ledger import QuotaLedger
 from fleet.scheduler.requests import RequestCache, add_labels
-from fleet.scheduler.resident_ledger import ResidentLedger
-from fleet.scheduler.room_ledger import RoomLedger
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import Settings
 from fleet.snapshot.frame import Frame

@@ -17,8 +17,8 @@ from api.http.schema import KeyQuery, describe_refusals
 from api.live.backend import Backend
 from api.models import DecisionModel
 from api.routers.request_context import CurrentRequest, RequestContext, negotiate_media_type
-from api.services.decision_stream import StreamFilter, stream_decisions
-from api.services.history import require_known
+from api.services.decisions.decision_stream import StreamFilter, stream_decisions
+from api.services.decisions.history import require_known
 from api.text.decisions import render_decision_line
 from fleet.framework.cycle.decision import Outcome
 from fleet.kube.scopes import parse_key

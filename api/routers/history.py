@@ -11,7 +11,7 @@ from api.http.examples import get_example, get_example_text
 from api.http.schema import Cursor, Limit, NamePath, NamespacePath, describe_answers, schema_ref
 from api.models import AttemptDiff, HistoryPage
 from api.routers.request_context import CurrentRequest, parse_namespace
-from api.services.history import compare_attempts, list_attempts
+from api.services.decisions.history import compare_attempts, list_attempts
 from api.text.decisions import render_history
 from fleet.explain.answer.comparisons import render_comparison
 

@@ -14,8 +14,8 @@ from api.http.problems import unprocessable
 from api.http.schema import describe_answers, describe_body
 from api.models import ReplayReport, ReplayRequest, SimulateAnswer, SimulateRequest, SnapshotDocument
 from api.routers.request_context import CurrentRequest
+from api.services.decisions.replay import replay_attempts
 from api.services.export import build_snapshot_document
-from api.services.replay import replay_attempts
 from api.services.simulation import check_document, is_about_existing, parse_subject, simulate_placement
 from api.text.tables import render_replay
 from fleet.explain.answer.rendering import render_simulated

@@ -10,9 +10,9 @@ from starlette.responses import Response
 from api.http.bodies import convert_body, read_json_object
 from api.http.schema import NamePath, NamespacePath, describe_answers, describe_body
 from api.routers.request_context import CurrentRequest, RequestContext, parse_namespace
-from api.services import waiting, waiting_answers
-from api.services.gates import clear_gate
-from api.services.waiting_answers import APPROVED, Reply
+from api.services.held import waiting, waiting_answers
+from api.services.held.gates import clear_gate
+from api.services.held.waiting_answers import APPROVED, Reply
 from api.text.waiting import render_waiting
 from api.waiting_models import (
     AllowAnswer,

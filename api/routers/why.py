@@ -13,7 +13,7 @@ from api.http.schema import ClusterPath, NamePath, NamespacePath, describe_answe
 from api.routers.parsed_targets import ParsedTargetRoute
 from api.routers.request_context import CurrentRequest, parse_namespace
 from api.services.answers import answer_why
-from api.services.departures import refuse_cluster
+from api.services.decisions.departures import refuse_cluster
 from api.services.why import FixMode, WhyQuery
 from api.text.why import render_why, render_why_not
 from api.why_models import WhyAnswer

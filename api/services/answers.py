@@ -11,7 +11,7 @@ import msgspec
 from api.auth.permissions import Permissions
 from api.live.answer_cache import AnswerKey, CachedAnswer, EncodedAnswer, StateMark, encode_answer
 from api.live.backend import Backend
-from api.services.attempts import PlacementRecord, load_attempt, load_record
+from api.services.decisions.attempts import PlacementRecord, load_attempt, load_record
 from api.services.why import EDIT_CLUSTERS, Explanation, WhyQuery, explain_placement, read_queue_version
 from api.why_models import WhyAnswer
 

@@ -9,7 +9,7 @@ from api.http.paging import take_page
 from api.live.backend import Backend
 from api.live.evaluation import EvaluatedDecision
 from api.live.live import LivePlacement
-from api.services.departures import refuse_cluster
+from api.services.decisions.departures import refuse_cluster
 from api.services.objects import list_visible_keys
 from api.status_models import ClusterPlacements, PlacementOnCluster, Presence
 from fleet.errors import FleetError

@@ -11,7 +11,7 @@ from api.live.backend import Backend
 from api.live.evaluation import EvaluatedDecision
 from api.models import ClusterModel, PlacementModel
 from api.page_models import FleetColumn, FleetGrid, FleetRow, VerdictGrid
-from api.services.attempts import collect_cluster_names, load_attempt, load_record
+from api.services.decisions.attempts import collect_cluster_names, load_attempt, load_record
 from api.services.objects import build_cluster_models, list_visible_keys
 from api.services.status import Trouble, describe_cluster_state, survey_placements
 from api.services.why import evaluate_record

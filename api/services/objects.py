@@ -47,7 +47,7 @@ from fleet.model.views import (
     TopologySpreadConstraint,
     View,
 )
-from fleet.scheduler.profiles import is_eligible
+from fleet.scheduler.profiles.frameworks import is_eligible
 from fleet.snapshot.capacity import assumed_ledger, list_booked_resources
 from fleet.snapshot.frame import Frame
 

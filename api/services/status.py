@@ -14,7 +14,7 @@ from api.auth.permissions import Permissions, Visibility
 from api.live.backend import Backend
 from api.live.live import LivePlacement
 from api.models import ClusterModel, PlacementModel
-from api.services.attempts import strip_object
+from api.services.decisions.attempts import strip_object
 from api.services.objects import build_placement_model, get_cluster, list_visible_keys
 from api.status_models import (
     EligibilityCounts,

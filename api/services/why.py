@@ -23,7 +23,7 @@ from api.live.queue_status import (
     list_wake_events,
 )
 from api.live.warnings import WarningEvent
-from api.services.attempts import (
+from api.services.decisions.attempts import (
     PlacementRecord,
     build_decision_model,
     build_past_attempt,
@@ -34,10 +34,10 @@ from api.services.attempts import (
     load_attempt,
     load_record,
 )
-from api.services.departures import find_departed, list_given_up
-from api.services.foreign_decisions import compare_with_bound
-from api.services.preempting import describe_preempting, list_preemptions
-from api.services.waiting import describe_gate, describe_waiting, list_answerable, list_clearable
+from api.services.decisions.departures import find_departed, list_given_up
+from api.services.decisions.foreign_decisions import compare_with_bound
+from api.services.held.preempting import describe_preempting, list_preemptions
+from api.services.held.waiting import describe_gate, describe_waiting, list_answerable, list_clearable
 from api.waiting_models import WaitingModel
 from api.why_models import GateModel, PreemptingModel, QueueModel, Waker, WhyAnswer
 from fleet.errors import HistoryUnavailable
@@ -52,7 +52,7 @@ from fleet.history import HistoryAttempt
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.timestamps import format_timestamp
 from fleet.scheduler.attempt_record import AttemptResult
-from fleet.scheduler.profiles import describe_choice
+from fleet.scheduler.profiles.frameworks import describe_choice
 
 FixMode = Literal["none", "fast", "deep"]
 

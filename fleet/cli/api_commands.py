@@ -139,7 +139,7 @@ def ui(
 
     Exit codes: 0 opened, or stopped by a signal, 2 no answer.
     """
-    from fleet.cli.commands.ui import open_explorer
+    from fleet.cli.commands.serve.ui import open_explorer
 
     raise typer.Exit(open_explorer(resolve_connection(api, token_file), port=port, opens=opens))
 
@@ -294,8 +294,8 @@ def replay(
 
     Exit codes: 0 all match the record, or edits were given; 1 some differ; 2 no answer.
     """
-    from fleet.cli.commands.replay import ReplayOptions
-    from fleet.cli.commands.replay import replay as answer
+    from fleet.cli.commands.simulation.replay import ReplayOptions
+    from fleet.cli.commands.simulation.replay import replay as answer
 
     past = ReplayOptions(attempts=attempts or (), since=since, limit=limit, edits=edits or ())
     raise typer.Exit(answer(resolve_connection(api, token_file), past, form=output.value))
@@ -312,7 +312,7 @@ def export(
     token_file: TokenFile = None,
 ) -> None:
     """Write the current clusters, placements and settings to a file, for simulations without the hub."""
-    from fleet.cli.commands.snapshot import export_snapshot
+    from fleet.cli.commands.simulation.snapshot import export_snapshot
 
     raise typer.Exit(export_snapshot(resolve_connection(api, token_file), file, anonymize=anonymize))
 

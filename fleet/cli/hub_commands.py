@@ -207,7 +207,7 @@ def diff(
     Exit codes: 0 nothing moves, 1 something moves, 2 wrong input, or a placement cannot be decided.
     """
     from fleet.cli.client.hub_access import HubOptions
-    from fleet.cli.commands.diff import DiffOptions, run_diff
+    from fleet.cli.commands.simulation.diff import DiffOptions, run_diff
 
     if not (files or more_files or delete or prune):
         raise typer.BadParameter("give files with -f, or deletions", param_hint="--filename")

@@ -180,7 +180,7 @@ def simulate(
     """
     del help_edits
     if live:
-        from fleet.cli.commands.simulate_live import LiveSimulation, simulate_live
+        from fleet.cli.commands.simulation.simulate_live import LiveSimulation, simulate_live
 
         for_files = {
             "--scenario": scenario,
@@ -208,7 +208,7 @@ def simulate(
     _refuse([name for name, given in for_live.items() if given], "needs --live")
     if not files and snapshot is None:
         raise typer.BadParameter(f"give files with -f, or use --live\n{_HELP}", param_hint="--filename")
-    from fleet.cli.commands.simulate import SimulateOptions, run_simulate
+    from fleet.cli.commands.simulation.simulate import SimulateOptions, run_simulate
 
     options = SimulateOptions(
         files=[*(files or ()), *(more_files or ())],
@@ -222,7 +222,7 @@ def simulate(
         verbose=verbose,
     )
     if snapshot is not None:
-        from fleet.cli.commands.snapshot import apply_snapshot
+        from fleet.cli.commands.simulation.snapshot import apply_snapshot
 
         options = apply_snapshot(snapshot, options)
     if scenario is not None:
@@ -289,7 +289,7 @@ def controller(
 
     Exit codes: 0 stopped by a signal, 1 lease lost or failure, 2 wrong settings or usage.
     """
-    from fleet.cli.commands.controller import ControllerCommandOptions, run_controller_command
+    from fleet.cli.commands.serve.controller import ControllerCommandOptions, run_controller_command
 
     options = ControllerCommandOptions(
         config=config,
@@ -328,7 +328,7 @@ def hub(
 
     It listens on 127.0.0.1 and stops on Ctrl-C.
     """
-    from fleet.cli.commands.hub import run_hub
+    from fleet.cli.commands.serve.hub import run_hub
 
     raise typer.Exit(run_hub(data_dir=data_dir, port=port, ready_file=ready_file))
 
@@ -387,7 +387,7 @@ def api(
 
     Exit codes: 0 stopped by a signal, 1 failure, 2 wrong settings or usage.
     """
-    from fleet.cli.commands.api import ApiOptions, run_api
+    from fleet.cli.commands.serve.api import ApiOptions, run_api
 
     options = ApiOptions(
         address=address,
@@ -508,7 +508,7 @@ def migrate(
 
     Exit codes: 0 done, 1 the database is not reachable, 2 wrong settings or usage, or an unknown schema.
     """
-    from fleet.cli.commands.migrate import run_migrate
+    from fleet.cli.commands.serve.migrate import run_migrate
 
     code = run_migrate(
         url=url, to=to, unless_newer=unless_newer, best_effort=best_effort, config=config, settings=settings or ()

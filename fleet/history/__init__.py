@@ -5,7 +5,6 @@ Rows and bytes only: `fleet.recorder` builds them from decisions, `fleet.explain
 
 from __future__ import annotations
 
-from fleet.history.database import call_within
 from fleet.history.entries import (
     AttemptSource,
     Columns,
@@ -26,7 +25,8 @@ from fleet.history.entries import (
     SnapshotReference,
 )
 from fleet.history.history import History, RetentionLimits
-from fleet.history.schema import NewerSchema, UnusableSchema, migrate
+from fleet.history.storage.database import call_within
+from fleet.history.storage.schema import NewerSchema, UnusableSchema, migrate
 
 __all__ = [
     "AttemptSource",

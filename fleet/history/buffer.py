@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fleet.history.encoding import SlimAttempt
 from fleet.history.entries import AttemptSource, HistoryCounts
+from fleet.history.storage.encoding import SlimAttempt
 
 _LARGEST_BATCH: Final = 200  # attempts per transaction; bounds how long other clients wait for the database
 _COLUMNS_UP_TO: Final = 0.5

@@ -8,12 +8,12 @@ from typing import Self
 from fleet.clock import Clock, SystemClock, epoch_nanoseconds
 from fleet.errors import HistoryUnavailable
 from fleet.history.buffer import AttemptBuffer
-from fleet.history.database import HistoryDatabase, call_within
 from fleet.history.entries import AttemptSource, HistoryCounts, HistoryHealth
 from fleet.history.monitor import HistoryMonitor, MonitorTiming
 from fleet.history.queries import Queries
 from fleet.history.retention import Retention, RetentionLimits
-from fleet.history.schema import ensure_schema
+from fleet.history.storage.database import HistoryDatabase, call_within
+from fleet.history.storage.schema import ensure_schema
 from fleet.history.writer import HistoryWriter, WriterTiming
 
 __all__ = ["History", "MonitorTiming", "RetentionLimits", "WriterTiming"]

@@ -11,11 +11,11 @@ import msgspec
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
-from fleet.history.database import HistoryDatabase
-from fleet.history.encoding import pack_facts, pack_profile
 from fleet.history.entries import HistoryAttempt, RecordedTarget
-from fleet.history.journal import JournalSession
-from fleet.history.tables import (
+from fleet.history.storage.database import HistoryDatabase
+from fleet.history.storage.encoding import pack_facts, pack_profile
+from fleet.history.storage.journal import JournalSession
+from fleet.history.storage.tables import (
     ATTEMPTS,
     COLUMNS,
     COUNTERS,

@@ -17,9 +17,9 @@ import structlog
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import FleetError, HistoryUnavailable
-from fleet.history.database import HistoryDatabase, reason_of
 from fleet.history.entries import HistoryHealth
-from fleet.history.schema import check_schema
+from fleet.history.storage.database import HistoryDatabase, reason_of
+from fleet.history.storage.schema import check_schema
 
 _FINE: Final = HistoryHealth()
 

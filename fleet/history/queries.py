@@ -13,12 +13,12 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sql
 
-from fleet.history.database import HistoryDatabase
-from fleet.history.encoding import unpack_columns, unpack_inputs, unpack_profile
 from fleet.history.entries import Columns, HistoryAttempt, KnownPlacement, RecordedTarget, ReplayInputs
-from fleet.history.journal import read_fleet
-from fleet.history.rows import ALL, NEWEST_FIRST, load_attempts
-from fleet.history.tables import ATTEMPTS, COLUMNS, COUNTERS, INPUTS, PLACEMENTS, PROFILES, TARGETS
+from fleet.history.storage.database import HistoryDatabase
+from fleet.history.storage.encoding import unpack_columns, unpack_inputs, unpack_profile
+from fleet.history.storage.journal import read_fleet
+from fleet.history.storage.rows import ALL, NEWEST_FIRST, load_attempts
+from fleet.history.storage.tables import ATTEMPTS, COLUMNS, COUNTERS, INPUTS, PLACEMENTS, PROFILES, TARGETS
 
 _LARGEST_PAGE: Final = 1000
 

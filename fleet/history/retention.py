@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import sqlalchemy as sql
 
-from fleet.history.database import HistoryDatabase
 from fleet.history.entries import PartState
 from fleet.history.inserts import lock_writers
-from fleet.history.journal import IDLE, merge_rows
-from fleet.history.rows import NEWEST_FIRST, chunk_parameters
-from fleet.history.tables import ATTEMPTS, COLUMNS, INPUTS, JOURNAL, PLACEMENTS, PROFILES, SESSIONS, TARGETS
+from fleet.history.storage.database import HistoryDatabase
+from fleet.history.storage.journal import IDLE, merge_rows
+from fleet.history.storage.rows import NEWEST_FIRST, chunk_parameters
+from fleet.history.storage.tables import ATTEMPTS, COLUMNS, INPUTS, JOURNAL, PLACEMENTS, PROFILES, SESSIONS, TARGETS
 
 _HOUR: Final = 3_600 * 10**9
 _MIB: Final = 1_048_576

@@ -17,8 +17,6 @@ import structlog
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.history.buffer import AttemptBuffer
-from fleet.history.database import HistoryDatabase, is_unavailable, reason_of
-from fleet.history.encoding import pack_columns, pack_inputs
 from fleet.history.entries import AttemptSource, HistoryCounts, HistoryHealth, PartState
 from fleet.history.inserts import (
     Batch,
@@ -29,10 +27,12 @@ from fleet.history.inserts import (
     is_committed,
     write_batch,
 )
-from fleet.history.journal import ClusterJournal
 from fleet.history.monitor import HistoryMonitor
-from fleet.history.rows import build_attempt
-from fleet.history.schema import ensure_schema
+from fleet.history.storage.database import HistoryDatabase, is_unavailable, reason_of
+from fleet.history.storage.encoding import pack_columns, pack_inputs
+from fleet.history.storage.journal import ClusterJournal
+from fleet.history.storage.rows import build_attempt
+from fleet.history.storage.schema import ensure_schema
 
 _HOUSEKEEPING: Final = 600.0  # seconds between two rounds of retention
 _DOUBLINGS: Final = 6

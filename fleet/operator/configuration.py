@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from fleet.errors import ConfigurationError
-from fleet.scheduler.configured_profiles import build_profiles
+from fleet.scheduler.profiles.configuration import build_profiles
 from fleet.settings import load_settings
 from fleet.settings.document.model import DEFAULT_NAME
 

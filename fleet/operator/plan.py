@@ -24,7 +24,7 @@ from fleet.operator.operands import (
 )
 from fleet.operator.partitions import find_partition_problem
 from fleet.operator.prerequisites import HubFacts, list_unmet
-from fleet.release.references import DIGEST, parse_reference
+from fleet.release.oci.references import DIGEST, parse_reference
 from fleet.release.tags import parse_tag
 
 RESOURCE_NAME: Final = "cluster"

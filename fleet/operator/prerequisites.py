@@ -15,7 +15,7 @@ from fleet.kube.leader_election import is_fleet
 from fleet.kube.lease import LEASES
 from fleet.model.timestamps import timestamp_or_none
 from fleet.operator.compatibility import HUB_GROUP, MEMBER_GROUP, find_skew
-from fleet.release.references import parse_reference
+from fleet.release.oci.references import parse_reference
 from fleet.release.tags import parse_tag
 from fleet.settings import Settings
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from fleet.errors import FleetError, InputError
-from fleet.release import labels
 from fleet.release.git import RemoteRefs, Repository
-from fleet.release.images import RegistryImage, read_image_labels
+from fleet.release.oci import labels
+from fleet.release.oci.images import RegistryImage, read_image_labels
+from fleet.release.oci.references import ImageReference, ImageRepository, parse_host, parse_repository
+from fleet.release.oci.registry import RegistryClient, RegistryError, RegistryUnreachable
 from fleet.release.records import find_record
-from fleet.release.references import ImageReference, ImageRepository, parse_host, parse_repository
-from fleet.release.registry import RegistryClient, RegistryError, RegistryUnreachable
 from fleet.release.supersession import find_successor
 from fleet.release.tags import (
     OURS,

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from fleet.errors import FleetError, InputError
-from fleet.release import labels
 from fleet.release.build_plan import BuildFacts, BuildPlan, BuildRequest, is_inside, plan_build
 from fleet.release.git import TAGS, RemoteRefs, Repository, TaggedCommit
-from fleet.release.references import parse_repository
-from fleet.release.registry import open_client
+from fleet.release.oci import labels
+from fleet.release.oci.references import parse_repository
+from fleet.release.oci.registry import open_client
 from fleet.release.tags import UPSTREAM, Tag, TagError, build_order_key, parse_tag
 
 TRIES: Final = 20

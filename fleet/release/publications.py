@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fleet.release import labels
 from fleet.release.build_plan import ReleaseRefused, is_inside, list_target_refusals
 from fleet.release.git import RemoteRefs, Repository, TaggedCommit
-from fleet.release.images import LayoutImage, RegistryImage, copy_image, find_digest, open_source, read_image_labels
+from fleet.release.oci import labels
+from fleet.release.oci.images import LayoutImage, RegistryImage, copy_image, find_digest, open_source, read_image_labels
+from fleet.release.oci.references import ImageRepository
+from fleet.release.oci.registry import open_client
 from fleet.release.records import create_record, find_record
-from fleet.release.references import ImageRepository
-from fleet.release.registry import open_client
 from fleet.release.tags import OURS, parse_tag
 
 

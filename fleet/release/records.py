@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from fleet.release.git import RECORDS, RemoteRefs, Repository, TaggedCommit
-from fleet.release.references import ImageRepository
+from fleet.release.oci.references import ImageRepository
 
 _PUBLISHED: Final = f"{RECORDS}published/"
 _DIGEST: Final = "digest"

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from fleet.errors import InputError
 from fleet.release.contents import contains_commit, list_newest_releases
 from fleet.release.git import RemoteRefs, Repository, TaggedCommit
-from fleet.release.images import find_digest
-from fleet.release.references import ImageRepository
-from fleet.release.registry import (
+from fleet.release.oci.images import find_digest
+from fleet.release.oci.references import ImageRepository
+from fleet.release.oci.registry import (
     MANIFEST,
     RegistryClient,
     StoredManifest,

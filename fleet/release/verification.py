@@ -6,13 +6,13 @@ import datetime as dt
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from fleet.release import labels
 from fleet.release.build_plan import MAIN
 from fleet.release.git import RemoteRefs, Repository, TaggedCommit
-from fleet.release.images import RegistryImage, read_image_labels
+from fleet.release.oci import labels
+from fleet.release.oci.images import RegistryImage, read_image_labels
+from fleet.release.oci.references import ImageReference
+from fleet.release.oci.registry import open_client
 from fleet.release.records import find_record
-from fleet.release.references import ImageReference
-from fleet.release.registry import open_client
 from fleet.release.tags import OURS, Tag, TagKind, parse_tag
 
 _MISSING: Final = "missing"

@@ -47,7 +47,7 @@ from fleet.scheduler.groups.group_attempt import GroupAttempt, GroupMember, Grou
 from fleet.scheduler.groups.groups import Groups
 from fleet.scheduler.groups.growing_overlay import Overlay
 from fleet.scheduler.preemption.preemptions import Preemptions
-from fleet.scheduler.profiles import Frameworks
+from fleet.scheduler.profiles.frameworks import Frameworks
 from fleet.scheduler.requests import PARTS_ON_LOOP, RequestCache
 from fleet.scheduler.telemetry.kubernetes_events import FAILED, SchedulingEvents
 from fleet.worker_thread import WorkerThread

@@ -11,7 +11,7 @@ from fleet.informers.cache import Caches
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import MemberCluster, Metadata
 from fleet.scheduler.companions import Companions
-from fleet.scheduler.room_ledger import needs_on
+from fleet.scheduler.ledgers.room_ledger import needs_on
 from fleet.snapshot.sidedata import CpuUse
 
 

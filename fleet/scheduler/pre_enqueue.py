@@ -37,10 +37,10 @@ from fleet.scheduler.companions import (
     find_approval_plugin,
 )
 from fleet.scheduler.priority_classes import PriorityClasses
-from fleet.scheduler.profiles import Frameworks
+from fleet.scheduler.profiles.frameworks import Frameworks
 from fleet.scheduler.queue.item import BACKOFF_POLICY, DEFAULT_POLICY, PlacementTraits, PreEnqueueGate, QueueItem
 from fleet.scheduler.requests import PARTS_ON_LOOP, RequestCache
-from plugins.placement_gates import PlacementGates, hold
+from plugins.acting.placement_gates import PlacementGates, hold
 
 HOOK: Final = "preEnqueue"
 PRIORITY: Final = "PriorityClass"

@@ -10,7 +10,7 @@ from fleet.framework.request import ANNOTATIONS_READ, PlacementRequest, compile_
 from fleet.model.keys import AFFINITY, PARENT_PLACEMENT, PLACEMENT_LABELS, REQUESTS, WORKLOAD_REQUESTS
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Metadata, Observed, PolicySnapshot, PolicySnapshotSpec
-from fleet.scheduler.profiles import read_scheduler_name
+from fleet.scheduler.profiles.frameworks import read_scheduler_name
 
 PARTS_ON_LOOP: Final = 500
 """The largest policy that is decided on the event loop: it takes some 20 ms."""

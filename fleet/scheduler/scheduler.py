@@ -66,13 +66,15 @@ from fleet.scheduler.events.resident_hints import ResidentHints, may_end_rejecti
 from fleet.scheduler.groups.group_attempt import GroupAttempt
 from fleet.scheduler.groups.group_status import GroupStatus
 from fleet.scheduler.groups.groups import Groups, list_states
+from fleet.scheduler.ledgers.resident_ledger import ResidentLedger
+from fleet.scheduler.ledgers.room_ledger import RoomLedger
 from fleet.scheduler.load_requests import find_cpu_use, find_limit_excess
 from fleet.scheduler.loop import Loop
 from fleet.scheduler.pre_enqueue import PreEnqueueRunner
 from fleet.scheduler.preemption.placed_bindings import PlacedBindings
 from fleet.scheduler.preemption.preemptions import Preemptions
 from fleet.scheduler.priority_classes import PriorityClasses
-from fleet.scheduler.profiles import build_configured_frameworks, close_retired, describe_choice
+from fleet.scheduler.profiles.frameworks import build_configured_frameworks, close_retired, describe_choice
 from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.hints import QueueingHints
 from fleet.scheduler.queue.item import ItemState, QueueItem
@@ -82,8 +84,6 @@ from fleet.scheduler.quotas.quota_ledger import QuotaLedger
 from fleet.scheduler.quotas.quota_status import QuotaStatus
 from fleet.scheduler.requests import RequestCache
 from fleet.scheduler.reservations.shared_room import SharedRoom
-from fleet.scheduler.resident_ledger import ResidentLedger
-from fleet.scheduler.room_ledger import RoomLedger
 from fleet.scheduler.telemetry.kubernetes_events import EventSink, SchedulingEvents
 from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics
 from fleet.scheduler.telemetry.preemption_reports import PreemptionReports

@@ -39,7 +39,7 @@ from fleet.kube.scopes import find_scope
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import MINUTE, SECOND
 from fleet.model.views import MemberCluster
-from fleet.scheduler.profiles import build_compiled_profiles, build_configured_frameworks
+from fleet.scheduler.profiles.frameworks import build_compiled_profiles, build_configured_frameworks
 from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.settings import load_settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.services.attempts import find_explaining_attempt
+from api.services.decisions.attempts import find_explaining_attempt
 from fleet.history import HistoryAttempt, PartState
 from fleet.history.entries import SnapshotReference
 

@@ -52,7 +52,7 @@ def test_a_decision_that_waits_to_be_recorded_is_recorded_for_who_asks(
             assert found["attempt"]["evaluatedOn"] == "recorded"
             assert found["attempt"]["n"] > known
 
-    monkeypatch.setattr("api.services.attempts._FLUSH_SECONDS", SOON)
+    monkeypatch.setattr("api.services.decisions.attempts._FLUSH_SECONDS", SOON)
     asyncio.run(main())
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from api.services import replay as replaying
+from api.services.decisions import replay as replaying
 from tests.api.stage import (
     ADMIN,
     AUTHOR,

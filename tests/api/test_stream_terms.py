@@ -12,8 +12,8 @@ from api.auth.access import Caller, operator_access
 from api.auth.permissions import Permissions
 from api.http.limits import StreamTiming
 from api.live.backend import Backend
-from api.services import decision_stream
-from api.services.decision_stream import StreamFilter, stream_decisions
+from api.services.decisions import decision_stream
+from api.services.decisions.decision_stream import StreamFilter, stream_decisions
 from fleet.errors import FleetError
 from tests.faults.virtual import VirtualClock, virtual
 

@@ -77,7 +77,7 @@ async def test_a_decision_is_told_from_its_record_as_soon_as_it_is_made(stage: S
     await handed_over(stage.controller)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("api.services.attempts._FLUSH_SECONDS", SOON)
+        patched.setattr("api.services.decisions.attempts._FLUSH_SECONDS", SOON)
         found = await stage.json("/v1/placements/-/new/why?fixes=none")
 
     assert found["attempt"]["evaluatedOn"] == "recorded"

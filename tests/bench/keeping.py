@@ -103,7 +103,7 @@ def _written(history: History, recorder: HistoryRecorder, frame: Frame, policy: 
 
 
 def _packed_columns(history: History, number: int) -> int:
-    from fleet.history.encoding import pack_columns
+    from fleet.history.storage.encoding import pack_columns
 
     columns = history.columns(history.since(number - 1, limit=1)[0].id)
     assert columns is not None

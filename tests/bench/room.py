@@ -19,7 +19,7 @@ from fleet.informers.cache import Caches, FleetTable, book_room
 from fleet.kube.informer import InformerConfig
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, REQUESTS
 from fleet.model.views import Binding, BindingSpec, Metadata, Observed, Placement
-from fleet.scheduler.room_ledger import RoomLedger
+from fleet.scheduler.ledgers.room_ledger import RoomLedger
 from fleet.snapshot import Table
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
 from tests.bench.decisions import FORMS, laps_of, later, questions

@@ -13,7 +13,7 @@ import yaml
 
 from fleet.cli.client.hub_access import HubOptions
 from fleet.cli.commands.apply import ApplyOptions, run_apply
-from fleet.cli.commands.diff import DiffOptions, run_diff
+from fleet.cli.commands.simulation.diff import DiffOptions, run_diff
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from tests.e2e.hub import Hub
 from tests.e2e.world import World, world

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from fleet.history import History
-from fleet.history.schema import migrate
+from fleet.history.storage.schema import migrate
 from fleet.recorder.attempt_summary import summarize_attempt
 from fleet.recorder.recorder import HistoryRecorder, open_history
 from fleet.scheduler.attempt_record import AttemptRecord
@@ -45,7 +45,7 @@ sys.addaudithook(refuse)
 
 from fleet.explain.replay.replay import build_evidence, replay
 from fleet.history import History
-from fleet.scheduler.profiles import build_compiled_profiles
+from fleet.scheduler.profiles.frameworks import build_compiled_profiles
 from tests.e2e.world import configured
 
 history, profile = History.open(sys.argv[1]), build_compiled_profiles(configured()).default

@@ -12,7 +12,7 @@ import yaml
 
 from fleet.cli.client.hub_objects import list_deciding_documents
 from fleet.cli.commands.apply import ApplyOptions, KindResolver, apply_document
-from fleet.cli.commands.diff import DiffQuestion, build_report
+from fleet.cli.commands.simulation.diff import DiffQuestion, build_report
 from fleet.cli.input.diff_inputs import PlannedDeletions, read_diff_inputs
 from fleet.cli.input.documents import ParsedDocument, parse_documents
 from fleet.cli.input.files import SourceText
@@ -22,7 +22,7 @@ from fleet.cli.input.simulation import Moment
 from fleet.cli.output.diff_report import DiffReport
 from fleet.kube.api import Api, Request
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED
-from fleet.scheduler.profiles import build_compiled_profiles
+from fleet.scheduler.profiles.frameworks import build_compiled_profiles
 from fleet.settings import Settings
 from tests.e2e.world import World
 

@@ -17,10 +17,11 @@ from typing import Any, Final
 import pytest
 import sqlalchemy as sql
 
-from fleet.cli.commands.migrate import run_migrate
-from fleet.history import database, migrate
+from fleet.cli.commands.serve.migrate import run_migrate
+from fleet.history import migrate
 from fleet.history.history import MonitorTiming
-from fleet.history.schema import REVISIONS
+from fleet.history.storage import database
+from fleet.history.storage.schema import REVISIONS
 from fleet.recorder.recorder import run_history
 from tests.databases import SOON
 from tests.e2e.world import configured, soon
@@ -303,7 +304,7 @@ def test_a_fault_at_the_end_keeps_nothing_from_ending(fault: Fault, disk: Disk, 
 def test_the_init_container_lets_the_controller_start(
     fault: Fault, disk: Disk, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleet.cli.commands.migrate._PATIENCE", 0.2)
+    monkeypatch.setattr("fleet.cli.commands.serve.migrate._PATIENCE", 0.2)
     with fault.begin(disk, path):
         url = f"sqlite:///{path}"
         assert run_migrate(url=url, to="", unless_newer=False, best_effort=True, config=None, settings=()) == 0

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sql
 
 from fleet.history import History, PartState, migrate
-from fleet.history.database import HistoryDatabase
+from fleet.history.storage.database import HistoryDatabase
 from tests.control_plane.waiting import soon
 from tests.databases import database, postgres, url
 

@@ -13,7 +13,7 @@ from fleet.framework.arguments import RawArgs
 from fleet.framework.status import Code
 from fleet.kube.api import Request
 from fleet.scheduler.attempt_record import AttemptResult
-from plugins.namespace_preparation import NamespacePreparation
+from plugins.acting.namespace_preparation import NamespacePreparation
 from tests.e2e.world import NAMESPACES, World
 from tests.fake_hub import Refused
 from tests.faults.acting import Running, a_document, running

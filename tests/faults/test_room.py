@@ -17,7 +17,7 @@ from fleet.kube.api import Method, Request
 from fleet.kube.resource import STATUS
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS
 from fleet.model.keys import PARENT_PLACEMENT
-from plugins.resource_fit import ResourceFit
+from plugins.capacity.resource_fit import ResourceFit
 from tests.e2e.hub import soon
 from tests.e2e.world import ANYTHING, World
 from tests.fake_hub import UNAVAILABLE, Fault, Lost, Refused, refusal

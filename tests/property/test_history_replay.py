@@ -203,7 +203,7 @@ def test_what_retention_keeps_can_still_be_made_again(tmp_path: Path) -> None:
 
 def _forget(history: History, keys: list[str]) -> None:
     """Their placements are gone, and their attempts are old."""
-    from fleet.history.tables import ATTEMPTS, PLACEMENTS
+    from fleet.history.storage.tables import ATTEMPTS, PLACEMENTS
 
     with history._database.writing() as connection:
         connection.execute(PLACEMENTS.update().where(PLACEMENTS.c.key.in_(keys)).values(deleted_at=1))

@@ -23,7 +23,7 @@ from fleet.snapshot.frame import Frame
 from fleet.snapshot.recorded_sidedata import encode_sidedata, restore_sidedata
 from fleet.snapshot.sidedata import ResidentGroup
 from fleet.snapshot.table import Table
-from plugins.placement_affinity import PlacementAffinity
+from plugins.affinity.placement_affinity import PlacementAffinity
 from tests.builders import a_cluster
 
 SEEDS: Final = 1000

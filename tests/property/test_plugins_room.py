@@ -18,8 +18,8 @@ from fleet.informers.cache import book_room
 from fleet.model.keys import PICK_N
 from fleet.snapshot.columns.bitset import as_bits, to_rows
 from fleet.snapshot.table import Table
-from plugins.balanced_allocation import BalancedAllocation
-from plugins.resource_fit import ResourceFit
+from plugins.capacity.balanced_allocation import BalancedAllocation
+from plugins.capacity.resource_fit import ResourceFit
 from tests.builders import a_cluster
 
 SEEDS: Final = 200

@@ -15,7 +15,7 @@ from fleet.kube.informer import InformerConfig
 from fleet.model.keys import AFFINITY, BOUND, PARENT_PLACEMENT, SCHEDULED, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, BindingSpec, Metadata, Observed, Placement
-from fleet.scheduler.resident_ledger import ResidentLedger
+from fleet.scheduler.ledgers.resident_ledger import ResidentLedger
 from fleet.snapshot.sidedata import ResidentGroup
 from tests.fake_clock import FakeClock
 from tests.unit.scheduler.watching import NoApi

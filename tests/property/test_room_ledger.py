@@ -13,7 +13,7 @@ from fleet.informers.cache import Caches
 from fleet.kube.informer import InformerConfig
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, REQUESTS
 from fleet.model.views import Metadata, Observed, Placement, ResourceUsage
-from fleet.scheduler.room_ledger import RoomLedger
+from fleet.scheduler.ledgers.room_ledger import RoomLedger
 from tests.builders import a_cluster, ago
 from tests.fake_clock import FakeClock
 from tests.unit.scheduler.watching import NoApi

@@ -33,9 +33,9 @@ from fleet.model.views import Binding, MemberCluster, Metadata, PolicySnapshot, 
 from fleet.scheduler.events import cluster_hints
 from fleet.scheduler.events.cluster_hints import ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
+from fleet.scheduler.ledgers.room_ledger import RoomLedger
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.requests import RequestCache
-from fleet.scheduler.room_ledger import RoomLedger
 from fleet.snapshot.columns.signals import Eligibility
 from plugins.default_profile import compile_default
 from tests.doubles import carried_out

@@ -14,7 +14,7 @@ import yaml
 
 from fleet.cli.output.console import print_rows
 from fleet.errors import ConfigurationError
-from fleet.scheduler.profiles import build_compiled_profiles
+from fleet.scheduler.profiles.frameworks import build_compiled_profiles
 from fleet.settings import load_settings
 from fleet.settings.document.kubescheduler import Conversion, ConvertedDocument, convert_document, is_foreign
 from fleet.settings.loading import list_converted_problems

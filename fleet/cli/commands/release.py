@@ -17,8 +17,8 @@ from fleet.release.build_plan import BuildRequest, ReleaseRefused
 from fleet.release.claims import BuildDetails, RaceLost, claim_tag, list_published, plan_next
 from fleet.release.contents import advise_tag
 from fleet.release.git import Repository
+from fleet.release.oci.references import DIGEST, parse_reference, parse_repository
 from fleet.release.publications import Publication, publish_images
-from fleet.release.references import DIGEST, parse_reference, parse_repository
 from fleet.release.supersession import supersede_tags
 from fleet.release.tags import SequenceExhausted, build_order_key, compare_tags, parse_tag
 from fleet.release.verification import verify_image

@@ -26,7 +26,7 @@ from fleet.framework.cycle.cycle import DecisionInput
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter
 from fleet.placement.snapshots.hashing import are_policies_equal
-from fleet.scheduler.profiles import CompiledProfiles
+from fleet.scheduler.profiles.frameworks import CompiledProfiles
 from fleet.similarity import did_you_mean
 from fleet.snapshot.frame import Frame
 

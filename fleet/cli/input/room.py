@@ -10,7 +10,7 @@ from fleet.framework.cycle.decision import Decision
 from fleet.framework.needs import read_row
 from fleet.framework.runtime.reserve_permit import newly_chosen
 from fleet.informers.cache import book_room
-from fleet.scheduler.room_ledger import is_included, needs_on, read_report_time
+from fleet.scheduler.ledgers.room_ledger import is_included, needs_on, read_report_time
 from fleet.snapshot.capacity import assumed_ledger
 from fleet.snapshot.table import Table
 

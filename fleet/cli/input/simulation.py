@@ -24,7 +24,7 @@ from fleet.informers.placed_limits import build_columns
 from fleet.informers.recent_placements import PlacedLoad, count_by_load, list_placed, select_new
 from fleet.model.timestamps import parse_timestamp
 from fleet.scheduler.load_requests import compute_excess, estimate_use
-from fleet.scheduler.profiles import CompiledProfiles
+from fleet.scheduler.profiles.frameworks import CompiledProfiles
 from fleet.settings.document.extenders import ExtenderDocument
 from fleet.settings.document.feeds import FeedDocument
 from fleet.snapshot.sidedata import PLACED_LIMITS, RECENT_PLACEMENTS, CpuUse, FeedSample

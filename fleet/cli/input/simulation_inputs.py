@@ -22,9 +22,9 @@ from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter
 from fleet.placement.snapshots.hashing import are_policies_equal
 from fleet.placement.snapshots.proposal import propose_snapshot
-from fleet.scheduler.profiles import CompiledProfiles, describe_choice
+from fleet.scheduler.ledgers.room_ledger import Applied, read_applied
+from fleet.scheduler.profiles.frameworks import CompiledProfiles, describe_choice
 from fleet.scheduler.requests import add_labels
-from fleet.scheduler.room_ledger import Applied, read_applied
 
 CLUSTER_PLACEMENT: Final = "ClusterResourcePlacement"
 NAMESPACED_PLACEMENT: Final = "ResourcePlacement"

@@ -6,7 +6,7 @@ import sys
 
 import msgspec
 
-from fleet.cli.commands.simulate import (
+from fleet.cli.commands.simulation.simulate import (
     BAD_INPUT,
     FAILED,
     FINE,

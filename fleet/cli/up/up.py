@@ -43,7 +43,7 @@ from fleet.manager.config_reload import ConfigReload
 from fleet.manager.hub_connection import build_rate_limiter
 from fleet.manager.manager import Manager
 from fleet.recorder.recorder import CombinedRecorder, build_recorder
-from fleet.scheduler.configured_profiles import build_profiles
+from fleet.scheduler.profiles.configuration import build_profiles
 from fleet.settings import Duration, Effective, Settings, load_settings
 from fleet.settings.loading import DEFAULT
 

@@ -47,7 +47,7 @@ from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters
 from fleet.scheduler.events.cluster_hints import Booked, ClusterHints
 from fleet.scheduler.events.feed_hints import FeedHints
 from fleet.scheduler.events.interest_index import InterestIndex, SourcesOf, lacks_clusters
-from fleet.scheduler.room_ledger import RoomLedger, frees_room
+from fleet.scheduler.ledgers.room_ledger import RoomLedger, frees_room
 from fleet.snapshot.frame import Frame
 
 FEED: Final = "Feed"

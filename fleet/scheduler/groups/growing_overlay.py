@@ -18,7 +18,7 @@ from fleet.framework.policy.quotas import CLUSTERS, Quotas, QuotaShare
 from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.reserve_permit import newly_chosen
 from fleet.model.views import MemberCluster
-from fleet.scheduler.room_ledger import needs_on
+from fleet.scheduler.ledgers.room_ledger import needs_on
 from fleet.snapshot.columns.bitset import each_row
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.sidedata import Nomination, ResidentGroup, Residents

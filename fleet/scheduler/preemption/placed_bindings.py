@@ -19,10 +19,10 @@ from fleet.model.keys import PICK_FIXED, PRIORITY_CLASS, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, MemberCluster, Metadata, Observed
 from fleet.scheduler.companions import Companions
+from fleet.scheduler.ledgers.room_ledger import RoomLedger, differ_in_needs, needs_on, read_applied
 from fleet.scheduler.preemption.disruption_budgets import DisruptionBudgets, read_wanted
 from fleet.scheduler.priority_classes import PriorityClasses
 from fleet.scheduler.quotas.quota_ledger import QuotaLedger
-from fleet.scheduler.room_ledger import RoomLedger, differ_in_needs, needs_on, read_applied
 from fleet.snapshot.sidedata import LEAVING, Nomination, PlacedBinding
 
 

@@ -29,9 +29,9 @@ from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import Binding, MemberCluster, Metadata, Observed, Placement, PlacementOptions
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, raise_failure
+from fleet.scheduler.ledgers.room_ledger import differ_in_needs, needs_on, read_applied
 from fleet.scheduler.preemption.placed_bindings import PlacedBindings, Standing, is_leaving
 from fleet.scheduler.preemption.preemptor import DRAINED, EVICTING, SELECTED, Preemption, Preemptor
-from fleet.scheduler.room_ledger import differ_in_needs, needs_on, read_applied
 from fleet.snapshot.sidedata import Nomination
 
 CLAIM_TIMEOUT: Final = 600

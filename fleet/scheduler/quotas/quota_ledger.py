@@ -31,7 +31,7 @@ from fleet.model.views import (
     PlacementQuotaSpec,
     PolicySnapshot,
 )
-from fleet.scheduler.room_ledger import differ_in_needs, needs_on, read_workloads
+from fleet.scheduler.ledgers.room_ledger import differ_in_needs, needs_on, read_workloads
 from fleet.snapshot.sidedata import Nomination, PlacedBinding
 
 Amounts = Mapping[str, int]

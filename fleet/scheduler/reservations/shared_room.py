@@ -20,6 +20,7 @@ from fleet.informers.cache import Caches
 from fleet.kube.objects import Objects
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import ClusterReservation, Observed, ReservationEntry
+from fleet.scheduler.ledgers.room_ledger import RoomLedger
 from fleet.scheduler.reservations.entries import (
     LIFETIME,
     SETTLING,
@@ -31,7 +32,6 @@ from fleet.scheduler.reservations.entries import (
     list_entries,
     read_requests,
 )
-from fleet.scheduler.room_ledger import RoomLedger
 from fleet.snapshot.frame import Frame
 
 SWEEP: Final = 5.0

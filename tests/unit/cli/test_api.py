@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from structlog.testing import capture_logs
 
 from api.app import create_app
-from fleet.cli.commands import api
+from fleet.cli.commands.serve import api
 from fleet.kube.api import Api
 from plugins.taint_toleration import TaintToleration
 from tests.faults.hub_api import a_hub

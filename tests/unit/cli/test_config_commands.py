@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleet.cli.commands.api import ApiOptions, run_api
 from fleet.cli.commands.config import check_config, convert_config, show_config
-from fleet.cli.commands.controller import BAD_INPUT, ControllerCommandOptions, run_controller_command
 from fleet.cli.commands.plugins import check_conformance, create_plugin, list_known_plugins
-from fleet.cli.commands.simulate import SimulateOptions, run_simulate
+from fleet.cli.commands.serve.api import ApiOptions, run_api
+from fleet.cli.commands.serve.controller import BAD_INPUT, ControllerCommandOptions, run_controller_command
+from fleet.cli.commands.simulation.simulate import SimulateOptions, run_simulate
 from fleet.errors import ConfigurationError
 from fleet.model.keys import SCHEDULER_NAME
 from tests.installed import an_installed_package, lettered_plugins

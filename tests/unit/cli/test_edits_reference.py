@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.commands.replay import resolve_since
+from fleet.cli.commands.simulation.replay import resolve_since
 from fleet.cli.input.edits import read_edits
 from fleet.cli.output.edits_reference import insert_table
 from fleet.errors import InputError

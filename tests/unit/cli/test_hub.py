@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.commands.hub import render_greeting
+from fleet.cli.commands.serve.hub import render_greeting
 from fleet.hub.http.server import Endpoint
 
 ENDPOINT = Endpoint(

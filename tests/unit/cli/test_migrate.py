@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.commands.migrate import run_migrate
+from fleet.cli.commands.serve.migrate import run_migrate
 from fleet.errors import ConfigurationError
 from migrations.history import versions
 

@@ -129,7 +129,7 @@ def registries(monkeypatch: pytest.MonkeyPatch) -> list[Registry]:
         built.append(in_tree_registry())
         return built[-1]
 
-    monkeypatch.setattr("fleet.scheduler.configured_profiles.in_tree_registry", build)
+    monkeypatch.setattr("fleet.scheduler.profiles.configuration.in_tree_registry", build)
     return built
 
 

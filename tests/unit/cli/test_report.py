@@ -11,7 +11,7 @@ import yaml
 
 from fleet.cli.input.simulation import moment_of, simulate
 from fleet.cli.output.report import Report, build_report, build_schema, format_json, format_yaml
-from fleet.scheduler.profiles import build_compiled_profiles
+from fleet.scheduler.profiles.frameworks import build_compiled_profiles
 from fleet.settings import Settings, read_settings
 from tests.unit.cli.manifests import Manifest, binding, inputs, member, placement, snapshot
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.scheduler.profiles import build_compiled_profiles
+from fleet.scheduler.profiles.frameworks import build_compiled_profiles
 from fleet.settings import Settings, read_settings
 from fleet.settings.loading import deciding_settings
 from fleet.settings.names import render_value

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from fleet.model.keys import REQUESTS, SCHEDULER_NAME
-from fleet.scheduler.configured_profiles import build_profiles
+from fleet.scheduler.profiles.configuration import build_profiles
 from fleet.settings import read_settings
 from fleet.settings.document.feeds import HttpSource
 from tests.unit.cli.conftest import Fleet

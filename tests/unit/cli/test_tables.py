@@ -12,7 +12,7 @@ from fleet.cli.input.simulation import Simulation, moment_of, simulate
 from fleet.cli.output.console import page_of
 from fleet.cli.output.simulation_text import render_simulation
 from fleet.framework.operations import build_binding_name
-from fleet.scheduler.profiles import build_compiled_profiles
+from fleet.scheduler.profiles.frameworks import build_compiled_profiles
 from fleet.settings import Settings
 from tests.unit.cli.manifests import Manifest, binding, inputs, member, placement, snapshot
 

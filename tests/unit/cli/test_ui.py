@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from fleet.cli.client.connection import ApiConnection
-from fleet.cli.commands.ui import open_explorer, show_link, write_page
+from fleet.cli.commands.serve.ui import open_explorer, show_link, write_page
 from tests.unit.cli.scripted_api import Asked, Said, ScriptedApi, in_json, refused
 
 PREFIX: Final = "/apis/explain.fleet"

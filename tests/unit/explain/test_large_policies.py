@@ -23,7 +23,7 @@ from fleet.explain.whatif.edits import AddCluster, LabelCluster
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
 from fleet.model.views import PolicySnapshot
-from plugins.cluster_affinity import MOST_EXPRESSIONS, MOST_TERMS
+from plugins.affinity.cluster_affinity import MOST_EXPRESSIONS, MOST_TERMS
 from tests.bench.policies import policy_snapshot
 from tests.builders import NOW, ClusterBuilder, a_cluster, a_frame
 from tests.unit.explain.questions import DEFAULT

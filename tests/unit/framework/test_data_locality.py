@@ -13,7 +13,7 @@ from fleet.framework.testing.conformance import SpecimenOptions, check
 from fleet.framework.testing.specimens import SeededRandom, specimens
 from fleet.model.keys import LOCALITY, MIN_TARGETS, REQUESTS
 from fleet.model.quantity import quantity_or_none
-from plugins.data_locality import DataLocality
+from plugins.affinity.data_locality import DataLocality
 from tests.builders import a_policy
 
 SIZES: Final = ("10", "3", "7", "1Ki")

@@ -14,7 +14,7 @@ from fleet.framework.runtime.framework import Framework, with_snapshot_lister
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status, message_of
 from fleet.snapshot import Frame
-from plugins.hub_binding_binder import HubBindingBinder
+from plugins.acting.hub_binding_binder import HubBindingBinder
 from tests.builders import NOW, a_frame, a_policy, a_table, clusters
 from tests.unit.framework.plugin_fakes import (
     NO_BINDINGS,

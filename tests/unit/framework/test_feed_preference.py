@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.framework.arguments import RawArgs
-from plugins.feed_preference import FeedPreference
+from plugins.feeds.feed_preference import FeedPreference
 from tests.builders import NOW, a_policy, a_table, clusters
 from tests.doubles import chosen, decided, profile_of
 

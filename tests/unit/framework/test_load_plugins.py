@@ -20,10 +20,10 @@ from fleet.framework.types import PluginTraits
 from fleet.model.quantity import quantity_to_float
 from fleet.snapshot.sidedata import PLACED_LIMITS, RECENT_PLACEMENTS
 from fleet.snapshot.table import Table
-from plugins.load_variation import LoadVariationRiskBalancing
-from plugins.low_risk_overcommitment import LowRiskOverCommitment
-from plugins.peaks import Peaks
-from plugins.target_load_packing import TargetLoadPacking
+from plugins.feeds.load_variation import LoadVariationRiskBalancing
+from plugins.feeds.low_risk_overcommitment import LowRiskOverCommitment
+from plugins.feeds.peaks import Peaks
+from plugins.feeds.target_load_packing import TargetLoadPacking
 from tests.builders import a_cluster, a_policy
 from tests.doubles import decided, profile_of
 

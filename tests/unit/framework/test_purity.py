@@ -78,7 +78,7 @@ SHELL = (
 
 CLIENT = "fleet.kube.api"
 """With it a plugin that prepares a cluster before a binding asks the hub. No hook of a decision has a hub."""
-WITH_EFFECTS = {"plugins.namespace_preparation"}
+WITH_EFFECTS = {"plugins.acting.namespace_preparation"}
 
 
 # --- what the core imports --------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_the_closure_holds_the_whole_core_and_every_in_tree_plugin() -> None:
 
 
 def test_the_walk_finds_what_is_imported_inside_functions_and_in_packages() -> None:
-    assert "fleet.manager.logs" in set(imported("fleet.cli.commands.controller"))
+    assert "fleet.manager.logs" in set(imported("fleet.cli.commands.serve.controller"))
     assert {"fleet", "fleet.snapshot"} <= closure("fleet.snapshot.columns.bitset")
 
 

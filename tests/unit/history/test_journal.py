@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sql
 
 from fleet.history import History
-from fleet.history.tables import JOURNAL
+from fleet.history.storage.tables import JOURNAL
 from tests.builders import NOW
 from tests.control_plane.waiting import soon
 from tests.databases import OpenHistory
@@ -95,7 +95,7 @@ def test_the_whole_fleet_is_written_again_when_changes_outgrew_it(history: Histo
 def test_where_changes_are_small_the_whole_fleet_is_written_now_and_then(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleet.history.journal._LONGEST", 10)
+    monkeypatch.setattr("fleet.history.storage.journal._LONGEST", 10)
     fleet = Fleet(a="x" * 5_000, b=Random(1).randbytes(5_000).hex())
     for turn in range(24):
         fleet.change(a=f"{turn}")

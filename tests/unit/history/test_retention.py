@@ -9,7 +9,7 @@ import sqlalchemy as sql
 
 from fleet.history import History, PartState, RetentionLimits
 from fleet.history.entries import Columns
-from fleet.history.tables import JOURNAL, PROFILES
+from fleet.history.storage.tables import JOURNAL, PROFILES
 from tests.builders import NOW
 from tests.databases import OpenHistory
 from tests.fake_clock import FakeClock

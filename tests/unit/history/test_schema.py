@@ -17,9 +17,9 @@ from alembic.script import ScriptDirectory
 
 from fleet.errors import ConfigurationError, HistoryUnavailable
 from fleet.history import History, NewerSchema, PartState, migrate
-from fleet.history.database import HistoryDatabase
-from fleet.history.schema import REVISIONS
-from fleet.history.tables import METADATA, VERSION_TABLE
+from fleet.history.storage.database import HistoryDatabase
+from fleet.history.storage.schema import REVISIONS
+from fleet.history.storage.tables import METADATA, VERSION_TABLE
 from tests.databases import recording
 from tests.faults.test_history_unavailable import until_available
 from tests.unit.history.sources import Fleet, an_attempt, keep
@@ -242,7 +242,7 @@ def test_a_revision_that_fails_leaves_nothing_behind(url: str, monkeypatch: pyte
         connection.execute(sql.text("CREATE TABLE half (id INTEGER)"))
         raise RuntimeError("the power went")
 
-    monkeypatch.setattr("fleet.history.schema._run", interrupted)
+    monkeypatch.setattr("fleet.history.storage.schema._run", interrupted)
     with pytest.raises(RuntimeError):
         migrate(url)
     assert tables(url) == set()

@@ -15,9 +15,9 @@ from fleet.kube.api import Api, Request
 from fleet.manager.manager import Manager
 from fleet.settings import Settings
 from fleet.settings.loading import load_settings
-from plugins.cluster_affinity import ClusterAffinityPlugin
+from plugins.affinity.cluster_affinity import ClusterAffinityPlugin
+from plugins.affinity.namespace_affinity import NamespaceAffinity
 from plugins.cluster_eligibility import ClusterEligibility
-from plugins.namespace_affinity import NamespaceAffinity
 from plugins.taint_toleration import TaintToleration
 from tests.fake_hub import Faults, FaultyApi
 from tests.faults.hub_api import HubApi, a_hub

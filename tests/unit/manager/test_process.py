@@ -27,7 +27,7 @@ def loaded_by(*modules: str) -> set[str]:
 
 
 def test_a_controller_loads_nothing_of_what_others_need() -> None:
-    loaded = loaded_by("fleet.cli.commands.controller", "fleet.manager.process")
+    loaded = loaded_by("fleet.cli.commands.serve.controller", "fleet.manager.process")
 
     assert "fleet.scheduler.scheduler" in loaded
     assert not loaded & {*OF_OTHERS, *OF_THE_HISTORY, *OF_THE_HUB}

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from fleet.release import registry
-from fleet.release.registry import INDEX, RegistryClient, StoredManifest
+from fleet.release.oci import registry
+from fleet.release.oci.registry import INDEX, RegistryClient, StoredManifest
 from fleet.release.supersession import ARTIFACT, SUPERSEDED_BY
 from tests.unit.release.command import Ran, fleet
 from tests.unit.release.images import MANIFEST

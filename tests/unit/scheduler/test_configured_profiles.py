@@ -9,8 +9,8 @@ import pytest
 
 from fleet.errors import ConfigurationError
 from fleet.framework.profiles.profile import METHODS, Profile, config_hash, encode_profile, parse_profile
-from fleet.scheduler.configured_profiles import build_profiles, describe_deviation
-from fleet.scheduler.profiles import build_compiled_profiles
+from fleet.scheduler.profiles.configuration import build_profiles, describe_deviation
+from fleet.scheduler.profiles.frameworks import build_compiled_profiles
 from fleet.settings import Settings, load_settings
 from fleet.settings.document.model import HOOKS
 from plugins.default_profile import default_profile

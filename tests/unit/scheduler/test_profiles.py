@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.scheduler.profiles import build_configured_frameworks
+from fleet.scheduler.profiles.frameworks import build_configured_frameworks
 from fleet.settings import Settings
 
 

@@ -27,8 +27,8 @@ from fleet.model.views import (
 )
 from fleet.scheduler.events.cluster_hints import ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
+from fleet.scheduler.ledgers.room_ledger import RoomLedger
 from fleet.scheduler.requests import RequestCache
-from fleet.scheduler.room_ledger import RoomLedger
 from fleet.snapshot.columns.signals import Eligibility
 from plugins.default_profile import compile_default
 from tests.builders import ClusterBuilder, PolicyBuilder, a_policy, ago

@@ -1,0 +1,1 @@
+"""Endpoints about this process: health, configuration, sessions, pages."""

@@ -1,0 +1,1 @@
+"""What holds a placement back: gates, approvals, evictions."""

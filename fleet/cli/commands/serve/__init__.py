@@ -1,0 +1,1 @@
+"""Commands that run until they are interrupted, and the migration before them."""

@@ -1,0 +1,1 @@
+"""The database of the history: connections, tables, rows."""

@@ -1,0 +1,1 @@
+"""Images and the registry that holds them."""

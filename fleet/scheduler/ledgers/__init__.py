@@ -1,0 +1,1 @@
+"""What is booked on clusters before the hub shows it."""

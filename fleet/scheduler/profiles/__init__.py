@@ -1,0 +1,1 @@
+"""Profiles: from their documents to frameworks that decide."""

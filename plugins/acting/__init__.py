@@ -1,0 +1,1 @@
+"""Plugins that hold back a placement, prepare for it, or write it."""

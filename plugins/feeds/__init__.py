@@ -1,0 +1,1 @@
+"""Plugins that read numbers from outside."""
