@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from fleet.errors import NotFound
 from fleet.kube.api import Method, Request
 from fleet.kube.resource import Resource
-from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, find_scope
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, RESERVATIONS, find_scope
 from fleet.manager.manager import Manager
 from fleet.model.keys import SCHEDULING_GROUP
 from tests.e2e.hub import soon
@@ -82,11 +82,12 @@ async def a_scene(
 def _companion_kinds() -> Iterator[Resource]:
     yield from _watched_kinds()
     for scope in (CLUSTER_SCOPED, NAMESPACED):
-        yield scope.quota
+        yield from (scope.quota, scope.group)
+    yield RESERVATIONS
 
 
 def _watched_kinds() -> Iterator[Resource]:
-    """By every controller; quotas only where a profile reads them."""
+    """By every controller: others only where a profile or a setting wants them."""
     for scope in (CLUSTER_SCOPED, NAMESPACED):
         yield from (scope.options, scope.approval)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -16,7 +17,10 @@ from tests.faults.test_groups import GROUPS, a_group, place
 from tests.faults.test_room import join, list_bound_by
 from tests.faults.virtual import virtual
 
+LONG: Final = os.environ.get("FLEET_LONG", "") not in ("", "0")
 RACES: Final = 25
+SEEDS: Final = 40 if LONG else 4
+"""1,000 races in the long form."""
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -47,7 +51,7 @@ async def begin(scene: Scene, rng: Random, race: str) -> None:
         await a_group(scene, group, **({"minCount": sizes[group]} if rng.random() < 0.5 else {}), **spec)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_Q_40_X_19_of_two_groups_in_a_race_none_is_bound_in_half_or_in_two_domains(tmp_path: Path, seed: int) -> None:
     virtual(_race)(tmp_path, seed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -32,6 +33,8 @@ DEFINITIONS: Final = Resource(
 )
 SHARED: Final = "capacity.reservation=Shared"
 NAMES: Final = ("first", "second")
+SEEDS: Final = 20 if os.environ.get("FLEET_LONG", "") not in ("", "0") else 5
+"""1,000 schedules in the long form."""
 
 
 class LateWatches:
@@ -152,7 +155,7 @@ SCHEDULES: Final = 50
 """Of one scene."""
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_O_17_X_21_the_room_of_one_is_never_taken_twice(tmp_path: Path, seed: int) -> None:
     """A thousand schedules, in scenes of fifty; in every fourth writes fail, or their answers are lost."""
     taken = run_virtually(race(tmp_path, seed, SCHEDULES, SHARED, troubles=seed % 4 == 3))

@@ -1,1 +1,1 @@
-"""What was decided: recorded attempts, their replay, and the decisions of other schedulers."""
+"""Decisions: recorded attempts, their replay, and those of other schedulers."""

@@ -1,1 +1,1 @@
-"""What holds a placement back: gates, approvals, evictions."""
+"""Reasons to hold a placement back: gates, approvals, evictions."""

@@ -1,1 +1,1 @@
-"""What is booked on clusters before the hub shows it."""
+"""Bookings on clusters before the hub shows them."""

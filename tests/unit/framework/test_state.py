@@ -262,7 +262,7 @@ def state_keys_of(source: str) -> Iterator[str]:
 
 def test_F3_033_no_two_in_tree_keys_are_equal() -> None:
     places = defaultdict(list)
-    for module in sorted(PLUGINS.glob("*.py")):
+    for module in sorted(PLUGINS.rglob("*.py")):
         for key in state_keys_of(module.read_text(encoding="utf-8")):
             places[key].append(module.name)
     assert places
@@ -273,7 +273,7 @@ def test_F3_033_in_tree_keys_name_hook_and_plugin() -> None:
     from fleet.framework.profiles.profile import METHODS
     from plugins import IN_TREE
 
-    keys = {key for module in PLUGINS.glob("*.py") for key in state_keys_of(module.read_text(encoding="utf-8"))}
+    keys = {key for module in PLUGINS.rglob("*.py") for key in state_keys_of(module.read_text(encoding="utf-8"))}
     hooks, plugins = set(METHODS), {name for name, _ in IN_TREE}
     assert {key for key in keys if not (key.split("/")[0] in hooks and key.split("/")[1] in plugins)} == set()
 

@@ -44,6 +44,8 @@ def a_complete_document(resource: KindDefinition, *, novelties: bool = False) ->
         for name, inner in schema["properties"].items()
         if name not in ("apiVersion", "kind", "metadata")
     }
+    if "sameClusters" in document.get("spec", {}):
+        document["spec"]["topologyKey"] = ""  # a group has one or the other
     metadata = {"name": "one", "uid": "u", "labels": {"a": "b"}, "resourceVersion": "7"}
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **document}
 
