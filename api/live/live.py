@@ -183,7 +183,11 @@ class LiveState:
         """With its own informers: run `caches`. The write gate stays closed, so that only answers can be written."""
         gate = WriteGate(api, clock=clock)
         config = InformerConfig(reads=api, writes=gate, clock=clock, jitter=jitter)
-        caches = Caches(config, namespaced_placements=settings.resource_placements.enabled)
+        caches = Caches(
+            config,
+            namespaced_placements=settings.resource_placements.enabled,
+            cluster_selector=settings.capacity.cluster_selector,
+        )
         companions = Companions(caches)
         stores = [kinds.bindings.store for kinds in caches.kinds]
         recent = RecentPlacements(

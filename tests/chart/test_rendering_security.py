@@ -177,6 +177,7 @@ DECIDING: Final = (
     | on(SCHEDULING, "placementquotas/status clusterplacementquotas/status", "update")
     | on(SCHEDULING, GROUPS, "get list watch")
     | on(SCHEDULING, "placementgroups/status clusterplacementgroups/status", "update")
+    | on(SCHEDULING, "clusterreservations", "get list watch create update")
     | on(PLACEMENT, "clusterresourceplacementdisruptionbudgets", "list watch")
     | on("scheduling.k8s.io", "priorityclasses", "list watch")
     | on("", "events", "create patch")
@@ -266,7 +267,9 @@ def test_the_api_may_read_and_ask_who_may(helm: Helm) -> None:
     assert rights_of(helm.combination("default").one("ClusterRole", "fleet-api")) == (
         on(CLUSTER, "memberclusters", "list watch")
         | on(PLACEMENT, kinds, "list watch")
-        | on(SCHEDULING, f"{COMPANIONS} {QUOTAS} {GROUPS}", "list watch")
+        | on(SCHEDULING, f"{COMPANIONS} {QUOTAS}", "list watch")
+        | on(PLACEMENT, "clusterresourceplacementdisruptionbudgets", "list watch")
+        | on("scheduling.k8s.io", "priorityclasses", "list watch")
         | on(SCHEDULING, "placementapprovals clusterplacementapprovals", "get create")
         | on(SCHEDULING, "placementoptions clusterplacementoptions", "patch")
         | on("", "events", "list")

@@ -100,6 +100,9 @@ NOT_USED: Final = {
         *(Right(kind, "scheduling.fleet.dev", verb) for kind in _GROUPS for verb in ("get", "list", "watch")),
         *(Right(f"{kind}/status", "scheduling.fleet.dev", "update") for kind in _GROUPS),
     ],
+    "for schedulers that share the fleet, of which the story has none": [
+        Right("clusterreservations", "scheduling.fleet.dev", verb) for verb in ("create", "get", "list", "update", "watch")
+    ],
     "for profiles that evict": _rights("list", "clusterresourceplacementdisruptionbudgets")
     + _rights("watch", "clusterresourceplacementdisruptionbudgets"),
     "for placements with options, approvals or a priority class, of which the story has none": [
