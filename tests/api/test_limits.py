@@ -393,6 +393,20 @@ async def test_alone_it_watches_for_itself_and_answers_from_the_present(stage: S
 
 
 @staged
+async def test_O_17_alone_it_answers_about_the_clusters_of_its_scheduler(stage: Stage) -> None:
+    effective = load_settings(None, {}, ["capacity.clusterSelector=region=ams"])
+    live = LiveState.standalone(stage.hub, effective.settings, clock=SystemClock(), jitter=no_jitter)
+    app = create_app(live, None, HubAuthorizer(stage.hub, clock=SystemClock()), effective)
+    own = Stage(stage.hub, stage.world, app, None, stage.controller)
+    watching = asyncio.create_task(live.caches.run())
+    await live.caches.wait_until_synced()
+    why = await own.json("/v1/placements/-/big/why")
+    watching.cancel()
+
+    assert why["verdict"]["counts"]["total"] == 2
+
+
+@staged
 async def test_W_12_alone_it_says_that_it_cannot_see_the_queue_and_what_wakes_the_placement(stage: Stage) -> None:
     live = LiveState.standalone(stage.hub, load_settings(None, {}, []).settings, clock=SystemClock(), jitter=no_jitter)
     app = create_app(live, None, HubAuthorizer(stage.hub, clock=SystemClock()), load_settings(None, {}, []))
