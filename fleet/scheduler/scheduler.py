@@ -148,7 +148,9 @@ class Scheduler:
         self._short_of_quota: set[PlacementKey] = set()
         """Placements whose last decision lacked quota, also those that take every cluster and do not wait."""
         self._quotas = QuotaLedger(caches, self.companions.requests_of, on_change=self._report_quota_change)
-        self._groups = Groups(caches, self.table, self.companions, requests_of=self.companions.requests_of, clock=clock)
+        self._groups = Groups(
+            caches, self.table, self.companions, self._quotas, requests_of=self.companions.requests_of, clock=clock
+        )
         plugin_timer = PluginTimer(metrics)
         self._hook_calls = HookCalls(threads=settings.evaluation.parallelism, observe=metrics.observe_hook)
         self.frameworks = build_configured_frameworks(

@@ -101,7 +101,8 @@ NOT_USED: Final = {
         *(Right(f"{kind}/status", "scheduling.fleet.dev", "update") for kind in _GROUPS),
     ],
     "for schedulers that share the fleet, of which the story has none": [
-        Right("clusterreservations", "scheduling.fleet.dev", verb) for verb in ("create", "get", "list", "update", "watch")
+        Right("clusterreservations", "scheduling.fleet.dev", verb)
+        for verb in ("create", "get", "list", "update", "watch")
     ],
     "for profiles that evict": _rights("list", "clusterresourceplacementdisruptionbudgets")
     + _rights("watch", "clusterresourceplacementdisruptionbudgets"),

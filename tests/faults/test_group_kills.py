@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from fleet.kube.resource import STATUS
 from fleet.kube.scopes import CLUSTER_SCOPED
 from tests.e2e.world import ANYTHING, World
 from tests.faults.acting import killed, running
@@ -93,3 +94,25 @@ async def one_death(file: Path, number: int, fault: Fault) -> bool:
         status = (await world.get(GROUP, "web"))["status"]
         assert ("targets" in status, status["placed"]) == (False, len(bound & {*MEMBERS}))
     return "p1" in bound
+
+
+@virtual
+async def test_X_18_the_next_leader_keeps_the_quota_of_what_was_begun(tmp_path: Path) -> None:
+    """A more important placement that comes first does not get it."""
+    hub = a_hub(clock=EPOCH.timestamp)
+    world = World(hub)
+    await join(world, "ams", cpu="9")
+    await world.create(CLUSTER_SCOPED.quota, {"metadata": {"name": "team"}, "spec": {"max": {"cpu": "2"}}})
+    await world.create(GROUP, {"metadata": {"name": "web"}, "spec": {}})
+    await place(world, "a-single", priority="100")
+    targets = []
+    for name in ("p1", "p2"):
+        await place(world, name, group="web")
+        uid = (await world.get(CLUSTER_SCOPED.placement, name))["metadata"]["uid"]
+        targets.append({"placement": name, "placementUID": uid, "clusters": ["ams"]})
+    await world.patch(GROUP, "web", {"status": {"targets": targets}}, subresource=STATUS)
+
+    async with running(hub, tmp_path / "fleet.yaml", HEAD + GROUPS):
+        await asyncio.sleep(300)
+
+    assert set(await list_bound_by(world)) == {"p1", "p2"}

@@ -6,8 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from fleet.framework.status import Code, Status
-from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptResult
 from fleet.scheduler.queue.item import QueueItem
@@ -375,3 +377,75 @@ async def test_members_are_named_by_options_too(tmp_path: Path) -> None:
         assert await count_bound(scene) == 0
         await place(scene, "p2")
         await are_bound(scene, 2)
+
+
+# --- after the group was bound ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", [{}, {"sameClusters": True}, {"topologyKey": "region"}], ids=["", "same", "domain"])
+def test_members_move_when_their_cluster_leaves(tmp_path: Path, spec: Json) -> None:
+    async def move() -> None:
+        async with a_scene(tmp_path, GROUPS) as scene:
+            await join(scene.world, "ams", cpu="8")
+            await scene.world.relabel("ams", region="a")
+            await a_group(scene, **spec)
+            await place(scene, "p1", "p2")
+            await are_bound(scene, 2)
+            await join(scene.world, "dub", cpu="8")
+            await scene.world.relabel("dub", region="b")
+            await asyncio.sleep(30)
+            await scene.world.delete(MEMBER_CLUSTERS, "ams")
+            await asyncio.sleep(300)
+            assert await list_bound_to(scene) == [("dub", "Scheduled")] * 2
+
+    virtual(move)()
+
+
+async def list_bound_to(scene: Scene) -> list[tuple[str, str]]:
+    """Without what was given up."""
+    bindings = await scene.world.all(CLUSTER_SCOPED.binding)
+    found = sorted((each["spec"]["targetCluster"], each["spec"]["state"]) for each in bindings)
+    return [each for each in found if each[1] != "Unscheduled"]
+
+
+@virtual
+async def test_a_bound_member_gives_up_what_its_policy_allows_no_longer(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="8")
+        await a_group(scene)
+        await place(scene, "p1", "p2", policy={"placementType": "PickAll"})
+        await are_bound(scene, 2)
+        terms = {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"x": "y"}}}]}
+        affinity = {"clusterAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        await scene.world.patch(CLUSTER_SCOPED.placement, "p1", {"spec": {"policy": {"affinity": affinity}}})
+        await asyncio.sleep(300)
+        assert await list_bound_to(scene) == [("ams", "Scheduled")]
+
+
+@virtual
+async def test_a_bound_member_that_wants_more_than_there_is_takes_what_there_is(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        for name in ("ams", "dub"):
+            await join(scene.world, name, cpu="2")
+        await a_group(scene)
+        await place(scene, "p1", policy={"placementType": "PickN", "numberOfClusters": 2})
+        await are_bound(scene, 2)
+        await join(scene.world, "lux", cpu="2")
+        await scene.world.patch(CLUSTER_SCOPED.placement, "p1", {"spec": {"policy": {"numberOfClusters": 4}}})
+        await asyncio.sleep(60)
+        await scene.world.delete(MEMBER_CLUSTERS, "ams")
+        await asyncio.sleep(300)
+        assert await list_bound_to(scene) == [("dub", "Scheduled"), ("lux", "Scheduled")]
+
+
+@virtual
+async def test_nothing_is_kept_of_groups_that_are_deleted(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        for number in range(5):
+            await a_group(scene, f"g{number}")
+        await asyncio.sleep(10)
+        for number in range(5):
+            await scene.world.delete(GROUP, f"g{number}")
+        await asyncio.sleep(60)
+        assert scene.controller.scheduler is not None
+        assert scene.controller.scheduler._groups._progress == {}

@@ -187,11 +187,7 @@ class GroupAttempt:
             if rules.unwinds:
                 self._reject(None, f"GroupUnwinding: bindings of group {self._group} are being given up")
                 return
-            trial = await self._search(rules)
-            if trial.fitting < rules.needed and not rules.planned:
-                self._reject(trial, self._describe_shortage(rules, trial))
-                return
-            await self._reserve(rules, trial)
+            await self._reserve(rules, await self._search(rules))
 
     async def _reserve(self, rules: GroupRules, trial: _Trial) -> None:
         results: dict[PlacementKey, PermitResult] = {}
@@ -201,7 +197,8 @@ class GroupAttempt:
         failed = [key for key, result in results.items() if result.failure is not None]
         message = self._describe_shortage(rules, trial)
         if failed and trial.fitting - len(failed) < rules.needed:
-            for key in [key for key in reversed(results) if key not in failed and key not in rules.planned]:
+            others = [key for key in reversed(results) if key not in failed and key not in rules.planned]
+            for key in [key for key in others if key not in rules.placed]:
                 await self._members[key].unreserve()
                 del results[key]
             message = f"GroupInfeasible: plugins refused {_list_names(failed)} of group {self._group}"
@@ -211,11 +208,15 @@ class GroupAttempt:
         self._reject(trial, message)
 
     def _may_go_on(self, rules: GroupRules, trial: _Trial, key: PlacementKey) -> bool:
+        """A member that was bound with the others moves by itself later."""
+        if key in rules.placed:
+            return True
         return trial.choices[key].fits and (trial.fitting >= rules.needed or key in rules.planned)
 
     def _reject(self, trial: _Trial | None, message: str) -> None:
         """All that have no outcome yet. What is in place stays."""
         choices = {} if trial is None else trial.choices
+        placed = {} if self._rules is None else self._rules.placed
         is_refused = False
         for key, outcome in self._outcomes.items():
             if outcome.done():
@@ -223,7 +224,7 @@ class GroupAttempt:
             choice = choices.get(key)
             if key in self._errors:
                 outcome.set_exception(self._errors[key])
-            elif choice is not None and not newly_chosen(choice.decision) and choice.decision.active:
+            elif choice is not None and not newly_chosen(choice.decision) and (choice.decision.active or key in placed):
                 outcome.set_result(None)
             else:
                 is_refused = True
@@ -264,7 +265,7 @@ class GroupAttempt:
             trial = await self._try(rules, known)
             unfit = next((choice for choice in trial.choices.values() if not choice.fits), None)
             first = next((choice for choice in trial.choices.values() if choice.fits), None)
-            if unfit is None or first is None or rules.placed:
+            if unfit is None or first is None or allowed is not None:
                 return trial
             lacking = _list_clusters(first.decision) - _list_clusters(unfit.decision)
             if not lacking:
@@ -275,12 +276,12 @@ class GroupAttempt:
         self._errors.clear()
         so_far, choices = Overlay(allowed), dict[PlacementKey, _Choice]()
         fitting = sum(key not in self._members for key in rules.placed)
-        order = sorted(
-            self._members.values(), key=lambda each: (each.key not in rules.planned, -each.priority, str(each.key))
-        )
+        order = sorted(self._members.values(), key=lambda each: (-each.priority, str(each.key)))
+        order.sort(key=lambda each: (each.key not in rules.planned, each.key not in rules.placed))
         for position, member in enumerate(order):
             state = GroupState(fitting, len(order) - position, rules.needed)
-            if not rules.planned and code_of(self._judge(state)) is Code.UNSCHEDULABLE:
+            has_place = member.key in rules.placed or bool(rules.planned)
+            if not has_place and code_of(self._judge(state)) is Code.UNSCHEDULABLE:
                 break
             try:
                 inputs, decision = await member.decide(so_far, rules.planned.get(member.key, ()))
@@ -292,20 +293,21 @@ class GroupAttempt:
             choice = choices[member.key] = _Choice(inputs, decision, _fits(decision))
             if choice.fits:
                 fitting += 1
-                so_far.add(inputs, decision)
+                so_far.add(inputs, decision, rules.planned.get(member.key, ()))
                 if rules.same_clusters and len(_list_clusters(decision)):
                     so_far.allowed = _list_clusters(decision)
         return _Trial(allowed, choices, fitting)
 
     def _list_domains(self, rules: GroupRules) -> Iterator[frozenset[str] | None]:
         """The smallest first."""
-        taken = frozenset[str]().union(*rules.placed.values())
+        frame = self._read_frame()
+        taken = frozenset[str]().union(*rules.placed.values()).intersection(self._list_names(frame))
         if rules.same_clusters:
             yield taken or None
         elif not rules.topology_key:
             yield None
         else:
-            domains = group_by_label(self._read_frame(), rules.topology_key)
+            domains = group_by_label(frame, rules.topology_key)
             own = [names for names in domains if taken & names] if taken else domains
             yield from own[:1] if taken else own
             if not own:
@@ -322,13 +324,16 @@ class GroupAttempt:
         if rules is None or (len(others) + len(self._permitted) < rules.needed and not rules.planned):
             message = f"GroupInfeasible: too few members of group {self._group} were permitted"
             self._store.note_rejection(self._group, message)
+            moving = {} if rules is None else {key: self._permitted[key] for key in rules.placed.keys() & self._commits}
             for key, outcome in self._commits.items():
-                target = Target(min(self._permitted[key], default=""), -1, None, None)
-                outcome.set_exception(GroupRejected(message, target))
-            return
-        await self._store.commit(self._group, self._permitted)
-        for outcome in self._commits.values():
-            outcome.set_result(None)
+                if key not in moving:
+                    target = Target(min(self._permitted[key], default=""), -1, None, None)
+                    outcome.set_exception(GroupRejected(message, target))
+            self._permitted = moving
+        if self._permitted:
+            await self._store.commit(self._group, self._permitted)
+        for key in self._permitted:
+            self._commits[key].set_result(None)
 
 
 def group_by_label(frame: Frame, label: str) -> list[frozenset[str]]:

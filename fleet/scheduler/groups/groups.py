@@ -23,6 +23,7 @@ from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.companions import Companions
 from fleet.scheduler.groups.group_attempt import GroupRules, Placed
 from fleet.scheduler.groups.growing_overlay import keep_room
+from fleet.scheduler.quotas.quota_ledger import QuotaLedger
 from fleet.snapshot.sidedata import Nomination
 
 UNWIND: Final = "unwind"
@@ -85,12 +86,13 @@ class Groups:
         caches: Caches,
         table: FleetTable,
         companions: Companions,
+        quotas: QuotaLedger,
         *,
         requests_of: Callable[[Metadata], str | None],
         clock: Clock,
     ) -> None:
         """Construct it before the caches are filled. `requests_of` reads what a placement needs."""
-        self._caches, self._table, self._companions = caches, table, companions
+        self._caches, self._table, self._companions, self._quotas = caches, table, companions, quotas
         self._requests_of, self._clock = requests_of, clock
         self.reports: GroupReports
         self._group_of: dict[PlacementKey, PlacementKey] = {}
@@ -301,6 +303,7 @@ class Groups:
         """Room that is kept no longer may help others, also if a binding has taken it: until now it counted twice."""
         before, self._kept = self._kept, tuple(self._list_nominations())
         self._table.nominate(self._kept, keeper="groups")
+        self._quotas.keep(self._kept, keeper="groups")
         for nomination in before:
             if nomination not in self._kept:
                 key = PlacementKey.parse(nomination.placement)
@@ -345,6 +348,8 @@ class Groups:
         if before is not None:
             self._group_of.pop(key)
             self._members[before].discard(key)
+            if key in self.find_progress(before).plan:
+                self._lose(before, key)
             if not self._members[before]:
                 del self._members[before]
         if after is not None:
@@ -371,12 +376,15 @@ class Groups:
         name = PlacementKey.of(known.view.metadata)
         if old is not None and new is not None and old.view.spec == new.view.spec:
             return
+        if new is not None and old is not None:
+            self.find_progress(name).since = None
+        elif new is not None and self._leads and name not in self._progress:
+            self._restore(name, new.view)  # a reload has brought groups
+            self._nominate()
+        self._requeue(name, f"PlacementGroup/{'Add' if old is None else 'Delete' if new is None else 'Update'}")
         if new is None:
             self._progress.pop(name, None)
             self._nominate()
-        elif old is not None:
-            self.find_progress(name).since = None
-        self._requeue(name, f"PlacementGroup/{'Add' if old is None else 'Delete' if new is None else 'Update'}")
 
     def _requeue(self, group: PlacementKey, trigger: str) -> None:
         self.find_progress(group).changes += 1

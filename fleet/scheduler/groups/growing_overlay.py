@@ -6,7 +6,7 @@ It grows with each member that fits. Nothing is booked for it, so that a group t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -42,15 +42,16 @@ class Overlay:
     _usage: list[tuple[Quotas, Mapping[str, int]]] = field(default_factory=list)
     """The quotas of each member, and what it takes of them."""
 
-    def add(self, inputs: DecisionInput, decision: Decision) -> None:
-        """A member that fits."""
+    def add(self, inputs: DecisionInput, decision: Decision, planned: Collection[str] = ()) -> None:
+        """A member that fits. Of quotas, `planned` clusters are kept for it already."""
         request, frame = inputs.request, inputs.frame
         used: Counter[str] = Counter()
         for target in newly_chosen(decision):
             nomination = keep_room(request, target.cluster, frame.cluster(target.row))
             self._nominations.append(nomination)
             self._residents.append((request.resident_group, target.cluster, request.key))
-            used.update({**nomination.requests, CLUSTERS: 1})
+            if target.cluster not in planned:
+                used.update({**nomination.requests, CLUSTERS: 1})
         self._usage.append((request.quotas, used))
 
     def apply(self, inputs: DecisionInput, nominated: Iterable[str]) -> DecisionInput:

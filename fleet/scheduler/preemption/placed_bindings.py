@@ -125,7 +125,7 @@ class PlacedBindings:
         return self._quotas.may_reclaim(key, binding)
 
     def keep_quota(self, nominations: Iterable[Nomination]) -> None:
-        self._quotas.keep(nominations)
+        self._quotas.keep(nominations, keeper="preemptions")
 
     def takes_room(self, key: PlacementKey, priority: int) -> bool:
         """Whether it may have come where room was kept with this priority."""

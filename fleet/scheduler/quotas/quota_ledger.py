@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -83,7 +84,9 @@ class QuotaLedger:
         self._held: dict[PlacementKey, set[str]] = {}
         """By placement with writes of unknown outcome, the clusters that are given back once these are read."""
         self._kept: dict[PlacementKey, frozenset[str]] = {}
-        """By placement that room is made for, its clusters."""
+        """By placement that room is made or kept for, its clusters."""
+        self._nominations: dict[str, tuple[Nomination, ...]] = {}
+        """By keeper."""
         self._stale: set[PlacementKey] = set()
         self._is_new = True
         caches.clusters.subscribe(self._on_cluster)
@@ -143,10 +146,12 @@ class QuotaLedger:
             del self._reserved[key]
         return True
 
-    def keep(self, nominations: Iterable[Nomination]) -> None:
-        """For placements that room is made for: to others, their clusters count as in use."""
+    def keep(self, nominations: Iterable[Nomination], *, keeper: str) -> None:
+        """For placements that room is made or kept for: to others, their clusters count as in use. In place of what the
+        same keeper kept before."""
+        self._nominations[keeper] = tuple(nominations)
         kept: dict[PlacementKey, frozenset[str]] = {}
-        for each in nominations:
+        for each in chain.from_iterable(self._nominations.values()):
             key = PlacementKey.parse(each.placement)
             kept[key] = kept.get(key, frozenset()) | {each.cluster}
         before, self._kept = self._kept, kept
