@@ -197,6 +197,45 @@ async def test_X_21_room_of_a_scheduler_that_is_gone_is_free_when_its_entry_expi
         assert await list_bound_by(scene.world) == {"web": "ams"}
 
 
+def an_entry(cpu: str, expires_at: str) -> dict[str, Any]:
+    entry = {"owner": "x/other", "placement": "theirs", "uid": "1", "requests": {"cpu": cpu}, "expiresAt": expires_at}
+    return {"spec": {"entries": [entry]}}
+
+
+@pytest.mark.parametrize("first, seconds", [("1", 590), ("4", -2)], ids=["less", "expired"])
+def test_X_21_an_entry_that_others_replace_is_booked_as_it_is(tmp_path: Path, first: str, seconds: int) -> None:
+    async def replace_entry() -> None:
+        async with a_scene(tmp_path, SHARED) as scene:
+            await scene.join("ams", cpu="4")
+            earlier, later = (write_time(scene.clock.now() + timedelta(seconds=each)) for each in (seconds, 590))
+            await scene.world.create(RESERVATIONS, {"metadata": {"name": "ams"}, **an_entry(first, earlier)})
+            await asyncio.sleep(1)
+            await scene.world.patch(RESERVATIONS, "ams", an_entry("4", later))
+            await asyncio.sleep(2)
+            await scene.place("web", "second", "ams", requests="cpu=3")
+            await asyncio.sleep(60)
+            assert await list_bound_by(scene.world) == {}
+
+    virtual(replace_entry)()
+
+
+@virtual
+async def test_X_21_named_clusters_are_reserved_whatever_is_free(tmp_path: Path) -> None:
+    """And a placement that is refused does not ask again at once."""
+    async with a_scene(tmp_path, SHARED) as scene:
+        await scene.join("ams", cpu="1")
+        policy = {"placementType": "PickFixed", "clusterNames": ["ams"]}
+        annotations = {"scheduling.fleet.dev/requests": "cpu=3", "scheduling.fleet.dev/scheduler-name": "second"}
+        document = {
+            "metadata": {"name": "web", "annotations": annotations},
+            "spec": {"resourceSelectors": [ANYTHING], "policy": policy},
+        }
+        await scene.world.create(CLUSTER_SCOPED.placement, document)
+        await asyncio.sleep(30)
+        assert await list_bound_by(scene.world) == {"web": "ams"}
+        assert [each["requests"] for each in await scene.list_entries("ams")] == [{"cpu": "3"}]
+
+
 @virtual
 async def test_X_21_a_hub_without_the_definition_schedules_without_reservations(tmp_path: Path) -> None:
     async with a_scene(tmp_path, SHARED, without_definition=True) as scene:

@@ -51,8 +51,6 @@ DENIED: Final = "Permit/Denied"
 """A cluster was denied during a wait: another one may take its place."""
 OUTDATED: Final = "Permit/Outdated"
 """Something changed during a wait that the decision was made from."""
-ROOM_TAKEN: Final = "Room/Taken"
-"""Another scheduler was faster."""
 
 log = structlog.get_logger(__name__)
 
@@ -286,7 +284,6 @@ class BindingCycle:
         names = [target.cluster for target in permitted.targets]
         taken = await self._shared.claim_room(permitted.inputs.request, names)
         if taken is not None:
-            self._shared.requeue(self._key, ROOM_TAKEN)
             text = f"another scheduler has taken the room on cluster {taken}"
             target = next(target for target in permitted.targets if target.cluster == taken)
             raise CycleFailed(Failure("preBind", target, Status(Code.UNSCHEDULABLE, (text,))))

@@ -18,6 +18,7 @@ from fleet.errors import AlreadyExists, ApiError, Conflict, NotFound, StaleInput
 from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import Caches
 from fleet.kube.objects import Objects
+from fleet.model.keys import PICK_FIXED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import ClusterReservation, Observed, ReservationEntry
 from fleet.scheduler.ledgers.room_ledger import RoomLedger
@@ -80,7 +81,7 @@ class SharedRoom:
     async def _claim_on(self, cluster: str, request: PlacementRequest, claim: Claim) -> bool:
         for _ in range(_ATTEMPTS):
             known, now = self._caches.reservations.store.get(cluster), epoch_nanoseconds(self._clock)
-            if self._is_short(cluster, request, claim.requests):
+            if request.placement_type != PICK_FIXED and self._is_short(cluster, request, claim.requests):
                 return False
             kept = [
                 entry
@@ -131,7 +132,8 @@ class SharedRoom:
         for key in before.keys() - after.keys():
             self._ledger.release_foreign(cluster, key)
         for key, entry in after.items():
-            if key not in before:
+            earlier = before.get(key)
+            if earlier is None or earlier.requests != entry.requests or is_expired(earlier, now):
                 self._ledger.reserve_foreign(cluster, key, read_requests(entry))
 
     def _list_foreign(
@@ -169,14 +171,23 @@ class SharedRoom:
         if entry.owner != self._owner:
             return not is_expired(entry, now)
         key = PlacementKey.parse(entry.placement)
-        if self._ledger.find_reserved(cluster, key) is not None:
+        if self._find_kept(cluster, key) is not None:
             return True
         is_bound = any(each.view.spec.target_cluster == cluster for each in self._caches.bindings(key))
         return is_bound and get_age(entry, now) < SETTLING
 
+    def _find_kept(self, cluster: str, key: PlacementKey) -> Mapping[str, int] | None:
+        """What is reserved in this process, or kept for a plan that is not completed."""
+        reserved = self._ledger.find_reserved(cluster, key)
+        if reserved is not None:
+            return reserved
+        nominations = self._frame().nominations
+        kept = (each.requests for each in nominations if (each.cluster, each.placement) == (cluster, str(key)))
+        return next(kept, None)
+
     def _renew(self, cluster: str, entry: ReservationEntry, now: int) -> ReservationEntry:
         """Of a write that is still uncertain."""
-        requests = self._ledger.find_reserved(cluster, PlacementKey.parse(entry.placement))
+        requests = self._find_kept(cluster, PlacementKey.parse(entry.placement))
         if entry.owner != self._owner or requests is None or get_age(entry, now) < LIFETIME // 2:
             return entry
         return build_entry(self._owner, Claim(entry.placement, entry.uid, requests), now)
