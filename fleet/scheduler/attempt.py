@@ -336,6 +336,11 @@ class AttemptRunner:
             async def reserve(inputs: DecisionInput, decision: Decision) -> PermitResult:
                 return await cycle.reserve_and_permit(inputs, decision, scope.state)
 
+            def recheck() -> None:
+                if self._groups is not None and self._groups.find_group(record.key) != group.name:
+                    raise StaleInputs(f"placement {record.key} has left group {group.name}")
+                cycle.recheck()
+
             member = GroupMember(record.key, scope.request.priority, decide, reserve, cycle.unreserve)
             try:
                 permitted = await group.decide(member, self._reserving)
@@ -353,7 +358,7 @@ class AttemptRunner:
                     record.inputs, record.decision = permitted.inputs, permitted.decision
                     await cycle.prepare()
                     handover.pause()
-                    await group.commit(record.key, [target.cluster for target in permitted.targets])
+                    await group.commit(record.key, [target.cluster for target in permitted.targets], recheck)
                     await handover.resume()
                     with self._time_phase(record, "write"):
                         await cycle.bind()

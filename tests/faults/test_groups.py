@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -377,6 +378,68 @@ async def test_members_are_named_by_options_too(tmp_path: Path) -> None:
         assert await count_bound(scene) == 0
         await place(scene, "p2")
         await are_bound(scene, 2)
+
+
+# --- while others of the group wait for approval ----------------------------------------------------------------------
+
+ASKING: Final = """
+profiles:
+- schedulerName: DefaultScheduler
+  base: ExtendedProfile
+  plugins:
+    multiPoint: {enabled: [{name: GangPlacement}]}
+    permit: {enabled: [{name: First}]}
+"""
+
+
+def ask_on_dub(cluster: str) -> tuple[Status, timedelta] | None:
+    return (Status.new(Code.WAIT, "ask the owner"), timedelta(minutes=30)) if cluster == "dub" else None
+
+
+async def is_gone(scene: Scene, name: str) -> bool:
+    return await scene.world.find(CLUSTER_SCOPED.placement, name) is None
+
+
+@virtual
+async def test_X_23_a_permitted_member_may_be_deleted_while_others_wait(tmp_path: Path) -> None:
+    with acting_plugins(tmp_path) as script:
+        script.answers["First", "permit"] = ask_on_dub
+        async with a_scene(tmp_path, ASKING) as scene:
+            await a_group(scene)
+            await place_on_both(scene)
+            await asyncio.sleep(30)
+            await scene.world.delete(CLUSTER_SCOPED.placement, "p1")
+            await asyncio.sleep(15)
+            assert await is_gone(scene, "p1")
+
+
+@virtual
+async def test_X_23_a_permitted_member_may_leave_the_group_while_others_wait(tmp_path: Path) -> None:
+    with acting_plugins(tmp_path) as script:
+        script.answers["First", "permit"] = ask_on_dub
+        async with a_scene(tmp_path, ASKING) as scene:
+            await a_group(scene)
+            await place_on_both(scene)
+            await asyncio.sleep(30)
+            await scene.annotate("p1", group=None)
+            await asyncio.sleep(30)
+            assert await list_bound_by(scene.world) == {"p1": "ams"}
+
+
+@virtual
+async def test_a_permitted_member_is_judged_again_when_the_others_are(tmp_path: Path) -> None:
+    with acting_plugins(tmp_path) as script:
+        script.answers["First", "permit"] = ask_on_dub
+        async with a_scene(tmp_path, ASKING) as scene:
+            await a_group(scene)
+            await place_on_both(scene)
+            await asyncio.sleep(30)
+            await scene.world.delete(MEMBER_CLUSTERS, "ams")
+            await asyncio.sleep(1)
+            uid = (await scene.world.placement("p2"))["metadata"]["uid"]
+            script.handles["First"].allow_waiting(uid, "First")
+            await asyncio.sleep(60)
+            assert "p1" not in await list_bound_by(scene.world)
 
 
 # --- after the group was bound ----------------------------------------------------------------------------------------

@@ -197,6 +197,14 @@ class BindingCycle:
             raise CycleFailed(Failure("permit", target, last.status))
         return rest
 
+    def recheck(self) -> None:
+        """Raises if what was permitted is not to be bound any more: it has waited for others since."""
+        effects, permitted = self._require()
+        self._precondition.check(self._kinds)
+        unfit = self._find_unfit(permitted.inputs, [target.cluster for target in permitted.targets])
+        if unfit is not None:
+            self._raise_refused(effects, unfit)
+
     def describe_wait(self) -> str:
         return describe_wait(self._item.entries)
 

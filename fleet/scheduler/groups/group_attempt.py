@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -30,6 +31,7 @@ from fleet.snapshot.frame import Frame
 GANG: Final = "GangPlacement"
 _NO_TARGET: Final = Target("", -1, None, None)
 _MOST_NAMED: Final = 3
+_RECHECK_SECONDS: Final = 5.0
 
 Placed = Mapping[PlacementKey, frozenset[str]]
 """Members that are bound, or being bound, with their clusters."""
@@ -125,6 +127,7 @@ class GroupAttempt:
         """Reserved; to be permitted."""
         self._permitted: dict[PlacementKey, frozenset[str]] = {}
         self._commits: dict[PlacementKey, asyncio.Future[None]] = {}
+        self._rechecks: dict[PlacementKey, Callable[[], None]] = {}
         self._all_permitted = asyncio.Event()
 
     # --- for the attempts of members ----------------------------------------------------------------------------------
@@ -140,16 +143,34 @@ class GroupAttempt:
             await self._run_for_all(self._outcomes, self._decide_all(lock))
         return await outcome
 
-    async def commit(self, key: PlacementKey, clusters: Iterable[str]) -> None:
-        """Before the first write. Raises GroupRejected if too few of the others were permitted."""
+    @property
+    def name(self) -> PlacementKey:
+        return self._group
+
+    async def commit(self, key: PlacementKey, clusters: Iterable[str], recheck: Callable[[], None]) -> None:
+        """Before the first write. Raises GroupRejected if too few of the others were permitted, and what `recheck`
+        raises if the member is not to be bound any more: others may wait for an approval meanwhile."""
         self._permitted[key] = frozenset(clusters)
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._commits[key] = outcome
+        self._commits[key], self._rechecks[key] = outcome, recheck
         self._check()
-        await self._all_permitted.wait()
+        while not await self._are_all_permitted():
+            try:
+                recheck()
+            except Exception:
+                self._permitted.pop(key)
+                self._commits.pop(key)
+                raise
         if key == min(self._permitted, key=str):
             await self._run_for_all(self._commits, self._commit_all())
         await outcome
+
+    async def _are_all_permitted(self) -> bool:
+        """Or a while has passed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_RECHECK_SECONDS):
+                await self._all_permitted.wait()
+        return self._all_permitted.is_set()
 
     def leave(self, key: PlacementKey) -> None:
         """The attempt of the member has ended, wherever it was."""
@@ -319,6 +340,12 @@ class GroupAttempt:
     # --- before the first write ---------------------------------------------------------------------------------------
 
     async def _commit_all(self) -> None:
+        for key in list(self._permitted):
+            try:
+                self._rechecks[key]()
+            except Exception as error:
+                self._permitted.pop(key)
+                self._commits.pop(key).set_exception(error)
         rules = self._store.read_rules(self._group)
         others = {} if rules is None else {key: on for key, on in rules.placed.items() if key not in self._permitted}
         if rules is None or (len(others) + len(self._permitted) < rules.needed and not rules.planned):
