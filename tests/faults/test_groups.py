@@ -506,9 +506,12 @@ async def test_nothing_is_kept_of_groups_that_are_deleted(tmp_path: Path) -> Non
     async with a_scene(tmp_path, GROUPS) as scene:
         for number in range(5):
             await a_group(scene, f"g{number}")
+            await place(scene, f"p{number}", group=f"g{number}")
         await asyncio.sleep(10)
         for number in range(5):
             await scene.world.delete(GROUP, f"g{number}")
+        for number in range(5):
+            await scene.world.delete(CLUSTER_SCOPED.placement, f"p{number}")
         await asyncio.sleep(60)
         assert scene.controller.scheduler is not None
         assert scene.controller.scheduler._groups._progress == {}

@@ -332,7 +332,8 @@ class Groups:
         group = None if owner is None else self._group_of.get(owner)
         if group is None or (old is not None and new is not None and is_live(old.view) is is_live(new.view)):
             return
-        if owner in self.find_progress(group).plan:
+        progress = self._progress.get(group)
+        if progress is not None and owner in progress.plan:
             self._nominate()
         self._note(group)
 
@@ -348,7 +349,8 @@ class Groups:
         if before is not None:
             self._group_of.pop(key)
             self._members[before].discard(key)
-            if key in self.find_progress(before).plan:
+            progress = self._progress.get(before)
+            if progress is not None and key in progress.plan:
                 self._lose(before, key)
             if not self._members[before]:
                 del self._members[before]
@@ -387,7 +389,8 @@ class Groups:
             self._nominate()
 
     def _requeue(self, group: PlacementKey, trigger: str) -> None:
-        self.find_progress(group).changes += 1
+        if self.find(group) is not None:
+            self.find_progress(group).changes += 1
         if self._leads:
             self.reports.requeue(self.list_members(group), trigger)
         self._note(group)
