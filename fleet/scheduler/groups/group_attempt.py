@@ -116,7 +116,7 @@ class GroupAttempt:
         judge: Callable[[GroupState], Status | None],
     ) -> None:
         """`keys` are the members with an attempt. `judge` says after each of them whether the rest can suffice."""
-        self._group, self._store, self._read_frame, self._judge = group, store, read_frame, judge
+        self.name, self._store, self._read_frame, self._judge = group, store, read_frame, judge
         self._expected = set(keys)
         self._members: dict[PlacementKey, GroupMember] = {}
         self._outcomes: dict[PlacementKey, asyncio.Future[PermitResult | None]] = {}
@@ -142,10 +142,6 @@ class GroupAttempt:
         if member.key == min(self._members, key=str):
             await self._run_for_all(self._outcomes, self._decide_all(lock))
         return await outcome
-
-    @property
-    def name(self) -> PlacementKey:
-        return self._group
 
     async def commit(self, key: PlacementKey, clusters: Iterable[str], recheck: Callable[[], None]) -> None:
         """Before the first write. Raises GroupRejected if too few of the others were permitted, and what `recheck`
@@ -201,12 +197,12 @@ class GroupAttempt:
 
     async def _decide_all(self, lock: asyncio.Lock) -> None:
         async with lock:
-            self._rules = rules = self._store.read_rules(self._group)
+            self._rules = rules = self._store.read_rules(self.name)
             if rules is None:
-                self._reject(None, f"GroupMissing: there is no group {self._group} any more")
+                self._reject(None, f"GroupMissing: there is no group {self.name} any more")
                 return
             if rules.unwinds:
-                self._reject(None, f"GroupUnwinding: bindings of group {self._group} are being given up")
+                self._reject(None, f"GroupUnwinding: bindings of group {self.name} are being given up")
                 return
             await self._reserve(rules, await self._search(rules))
 
@@ -218,11 +214,11 @@ class GroupAttempt:
         failed = [key for key, result in results.items() if result.failure is not None]
         message = self._describe_shortage(rules, trial)
         if failed and trial.fitting - len(failed) < rules.needed:
-            others = [key for key in reversed(results) if key not in failed and key not in rules.planned]
-            for key in [key for key in others if key not in rules.placed]:
+            staying = {*failed, *rules.planned, *rules.placed}
+            for key in [key for key in reversed(results) if key not in staying]:
                 await self._members[key].unreserve()
                 del results[key]
-            message = f"GroupInfeasible: plugins refused {_list_names(failed)} of group {self._group}"
+            message = f"GroupInfeasible: plugins refused {_list_names(failed)} of group {self.name}"
         self._chosen = {key for key, result in results.items() if result.failure is None}
         for key, result in results.items():
             self._outcomes[key].set_result(result)
@@ -253,14 +249,14 @@ class GroupAttempt:
                 own = () if choice is None or choice.fits else choice.decision.rejectors
                 outcome.set_exception(GroupRejected(message, target, own))
         if is_refused:
-            self._store.note_rejection(self._group, message)
+            self._store.note_rejection(self.name, message)
 
     def _describe_shortage(self, rules: GroupRules, trial: _Trial) -> str:
         if rules.members < rules.needed:
-            return f"GroupTooSmall: group {self._group} has {rules.members} members, {rules.needed} are needed"
+            return f"GroupTooSmall: group {self.name} has {rules.members} members, {rules.needed} are needed"
         unfit = [key for key, choice in trial.choices.items() if not choice.fits]
         why = f": no place for {_list_names(unfit)}" if unfit else ""
-        return f"GroupInfeasible: {trial.fitting} members of group {self._group} fit, {rules.needed} are needed{why}"
+        return f"GroupInfeasible: {trial.fitting} members of group {self.name} fit, {rules.needed} are needed{why}"
 
     # --- the search ---------------------------------------------------------------------------------------------------
 
@@ -346,11 +342,11 @@ class GroupAttempt:
             except Exception as error:
                 self._permitted.pop(key)
                 self._commits.pop(key).set_exception(error)
-        rules = self._store.read_rules(self._group)
+        rules = self._store.read_rules(self.name)
         others = {} if rules is None else {key: on for key, on in rules.placed.items() if key not in self._permitted}
         if rules is None or (len(others) + len(self._permitted) < rules.needed and not rules.planned):
-            message = f"GroupInfeasible: too few members of group {self._group} were permitted"
-            self._store.note_rejection(self._group, message)
+            message = f"GroupInfeasible: too few members of group {self.name} were permitted"
+            self._store.note_rejection(self.name, message)
             moving = {} if rules is None else {key: self._permitted[key] for key in rules.placed.keys() & self._commits}
             for key, outcome in self._commits.items():
                 if key not in moving:
@@ -358,7 +354,7 @@ class GroupAttempt:
                     outcome.set_exception(GroupRejected(message, target))
             self._permitted = moving
         if self._permitted:
-            await self._store.commit(self._group, self._permitted)
+            await self._store.commit(self.name, self._permitted)
         for key in self._permitted:
             self._commits[key].set_result(None)
 
