@@ -82,6 +82,10 @@ class NumberSuggestion:
     """The edits that set the number."""
     guess: int | None = None
     """The first value that is likely to help."""
+    find_least: Callable[[int], int] | None = None
+    """The value that a placement in these rows needs; it saves most of the search."""
+    bound: Sequence[Edit] = ()
+    """Edits that help wherever the number does: where they do not, it is not tried."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,8 +254,9 @@ class TopologySpreadConstraints(PluginTraits):
 
     def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion | NumberSuggestion]:
         if rejected.reason == self.REASONS[_SKEW].name:
-            yield from _widen_skew(rejected.request)
-            yield from _only_prefer(rejected.request)
+            yield from _widen_skew(rejected)
+            keys = dict.fromkeys(constraint.key for constraint in rejected.request.constraints if constraint.hard)
+            yield from (Suggestion(_only_prefer(key)) for key in keys)
         else:
             yield from _suggest_labels(rejected)
 
@@ -313,7 +314,8 @@ class TopologySpreadConstraints(PluginTraits):
         return reasons
 
 
-def _widen_skew(req: PlacementRequest) -> Iterator[NumberSuggestion]:
+def _widen_skew(rejected: RejectedClusters) -> Iterator[NumberSuggestion]:
+    req = rejected.request
     hard = [constraint for constraint in req.constraints if constraint.hard]
     for key in dict.fromkeys(constraint.key for constraint in hard):
         start = min(constraint.max_skew for constraint in hard if constraint.key == key)
@@ -323,12 +325,13 @@ def _widen_skew(req: PlacementRequest) -> Iterator[NumberSuggestion]:
             limit=max(req.wanted or 0, start + 1),
             guess=start + 1,
             edits=partial(_relax, key),
+            find_least=partial(_measure_skew, rejected.frame, key),
+            bound=_only_prefer(key),
         )
 
 
-def _only_prefer(req: PlacementRequest) -> Iterator[Suggestion]:
-    for key in dict.fromkeys(constraint.key for constraint in req.constraints if constraint.hard):
-        yield Suggestion([{"op": "relaxSpread", "key": key, "whenUnsatisfiable": "ScheduleAnyway"}])
+def _only_prefer(key: str) -> list[Edit]:
+    return [{"op": "relaxSpread", "key": key, "whenUnsatisfiable": "ScheduleAnyway"}]
 
 
 def _relax(key: str, skew: int) -> list[Edit]:
@@ -343,6 +346,11 @@ def _suggest_labels(rejected: RejectedClusters) -> Iterator[Suggestion]:
         if constraint.hard and emptiest is not None:
             rows = frame.sort_by_name(rejected.rows & ~frame.labels(constraint.key).exists())
             yield from rejected.suggest_per_cluster(partial(_label, frame, constraint.key, emptiest), rows)
+
+
+def _measure_skew(frame: Frame, key: str, in_use: int) -> int:
+    counts = [(rows & in_use).bit_count() for _, rows in frame.labels(key).distinct()]
+    return max(counts, default=0) - min(counts, default=0)
 
 
 def _find_emptiest(frame: Frame, key: str, in_use: int) -> str | None:

@@ -54,6 +54,10 @@ class Dial:
     """The edits that set the number."""
     guess: int | None = None
     """Where the effect probably begins."""
+    find_least: Callable[[int], int] | None = None
+    """Where it probably begins, for the rows in use with the number at its limit."""
+    bound: Edits = ()
+    """Without an effect of these there is none."""
     settles: bool = False
     """To turn it is to ask for less."""
 

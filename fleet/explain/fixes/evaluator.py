@@ -5,6 +5,7 @@ The bound counts work and not time, so that the same question has the same answe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -180,7 +181,7 @@ class FixEvaluator:
 
     def turn(self, dial: Dial) -> tuple[Candidate, int] | None:
         """The dial at the first value with the effect it has when turned all the way."""
-        if dial.start == dial.limit:
+        if dial.start == dial.limit or (dial.bound and not self.improves(dial.bound)):
             return None
         wanted = self._measure_reachable(dial)
         if wanted <= self.before:
@@ -198,13 +199,22 @@ class FixEvaluator:
     def _find_first(self, dial: Dial, wanted: Measure) -> int:
         """Between a value without the effect and one with it."""
         without, within = dial.start, dial.limit
-        for guess in () if dial.guess is None else (dial.guess, dial.guess - dial.step):
+        for guess in self._list_guesses(dial):
             if min(without, within) < guess < max(without, within):
                 without, within = self._narrow(dial, wanted, guess, without=without, within=within)
         while abs(within - without) > 1:
             middle = (without + within) // 2
             without, within = self._narrow(dial, wanted, middle, without=without, within=within)
         return within
+
+    def _list_guesses(self, dial: Dial) -> Iterator[int]:
+        """Each with the value before it, which should not have the effect."""
+        if dial.guess is not None:
+            yield from (dial.guess, dial.guess - dial.step)
+        at_limit = self.decide(dial.build_edits(dial.limit)) if dial.find_least is not None else None
+        if dial.find_least is not None and at_limit is not None:
+            least = dial.find_least(ClusterOutcomes(at_limit).in_use)
+            yield from (least, least - dial.step)
 
     def _narrow(self, dial: Dial, wanted: Measure, value: int, *, without: int, within: int) -> tuple[int, int]:
         return (without, value) if self.reaches(dial.build_edits(value), wanted) else (value, within)

@@ -60,6 +60,8 @@ def _build_proposal(plugin: str, suggestion: Suggestion | NumberSuggestion | Map
                 start=suggestion.start,
                 limit=suggestion.limit,
                 guess=suggestion.guess,
+                find_least=suggestion.find_least,
+                bound=parse_edits(list(suggestion.bound)),
                 build_edits=partial(_parse_number_edits, suggestion),
             )
         case Suggestion():

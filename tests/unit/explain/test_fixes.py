@@ -107,6 +107,22 @@ def test_a_skew_is_widened_no_further_than_needed() -> None:
     ]
 
 
+def test_a_skew_far_away_is_found_at_once_and_none_is_tried_where_the_constraint_is_not_to_blame() -> None:
+    """By the domains of the clusters in use with the constraint only preferred; halving takes six more."""
+    fleet = [a_cluster(f"x{number}").labelled(zone="x", region="r") for number in range(60)]
+    fleet += [a_cluster("y").labelled(zone="y", region="r").leaving()]
+    policy = a_policy().pick_n(50).spread("zone").spread("region")
+
+    shown = found(a_scenario(fleet, policy))
+
+    assert [one.text for one in shown.fixes] == [
+        "spread over zone ScheduleAnyway",
+        "max skew of zone 1 → 50",
+        "count 50 → 1",
+    ]
+    assert shown.evaluations == 7
+
+
 def test_min_targets_is_lowered_no_further_than_to_what_fits() -> None:
     scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(4).at_least(4))
 
