@@ -16,6 +16,7 @@ from plugins.affinity.placement_affinity import PlacementAffinity
 from plugins.affinity.same_placement import SamePlacementAntiAffinity
 from plugins.capacity.balanced_allocation import BalancedAllocation
 from plugins.capacity.default_preemption import DefaultPreemption
+from plugins.capacity.pool_topology import PoolTopologyMatch
 from plugins.capacity.quota_fit import QuotaFit
 from plugins.capacity.resource_fit import ResourceFit
 from plugins.cluster_eligibility import ClusterEligibility
@@ -41,6 +42,7 @@ IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
     ("TaintToleration", TaintToleration),
     ("SamePlacementAntiAffinity", SamePlacementAntiAffinity),
     ("ResourceFit", ResourceFit),
+    ("PoolTopologyMatch", PoolTopologyMatch),
     ("TopologySpreadConstraints", TopologySpreadConstraints),
     ("PlacementAffinity", PlacementAffinity),
     ("BalancedAllocation", BalancedAllocation),

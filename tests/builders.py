@@ -95,6 +95,16 @@ class ClusterBuilder:
         found = {name: PropertyValue(value, ago(60)) for name, value in properties.items()}
         return self._status(properties={**(self.cluster.status.properties or {}), **found})
 
+    def pooled(self, pools: Mapping[str, Mapping[str, tuple[object, object]]], observed: str) -> Self:
+        """By pool and resource, what is allocatable and available."""
+        found = {
+            f"{kind}.pools.fleet.dev/{pool}.{resource.replace('/', '_')}": PropertyValue(str(value), observed)
+            for pool, resources in pools.items()
+            for resource, values in resources.items()
+            for kind, value in zip(("allocatable", "available"), values, strict=True)
+        }
+        return self._status(properties={**(self.cluster.status.properties or {}), **found})
+
     def having(
         self,
         *,

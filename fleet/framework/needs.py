@@ -7,12 +7,13 @@ from typing import Final
 
 import numpy as np
 
+from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
 from fleet.framework.policy.quotas import CLUSTERS
 from fleet.framework.policy.resource_requests import Needs, OverriddenNeeds
 from fleet.framework.request import PlacementRequest
 from fleet.model.keys import NODE_COUNT
-from fleet.snapshot.columns.bitset import Int64Array
+from fleet.snapshot.columns.bitset import Int64Array, from_rows
 from fleet.snapshot.frame import Frame
 
 _MOST_NODES: Final = 2**20
@@ -71,3 +72,19 @@ def read_needed(handle: Handle, placement: PlacementRequest, cluster: str) -> Ma
         return placement.requests
     frame = handle.cache_view()
     return read_row(placement, frame, frame.row_of(cluster))
+
+
+def find_kept(ctx: HookContext, req: PlacementRequest, frame: Frame) -> int:
+    """Rows that the placement is on: it has its room there."""
+    given_up = from_rows(ctx.bindings.unscheduled) & ~_find_promised(req, frame)
+    return ctx.active | ctx.obsolete | given_up
+
+
+def _find_promised(req: PlacementRequest, frame: Frame) -> int:
+    """Rows where room is kept for another placement that comes before this one."""
+    rows = (
+        frame.row_of(nomination.cluster)
+        for nomination in frame.nominations
+        if nomination.priority >= req.priority and nomination.placement != req.key
+    )
+    return from_rows(row for row in rows if row is not None)

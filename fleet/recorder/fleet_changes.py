@@ -2,8 +2,8 @@
 
 A cluster is recorded when anything but its heartbeat differs. A newer heartbeat alone is recorded only where the older
 one would be judged differently at the moment of the decision, or would be shown because it is too old: so 10,000
-healthy clusters cost nothing between two decisions, and every decision can be replayed exactly. For third-party plugins
-that may read heartbeats, every heartbeat is recorded.
+healthy clusters cost nothing between two decisions, and every decision can be replayed exactly. The same holds for the
+times at which pools were reported. For third-party plugins that may read heartbeats, every heartbeat is recorded.
 
 Used by one thread; frames never change, so it need not be the one that decides.
 """
@@ -38,6 +38,8 @@ class HeartbeatUse(NamedTuple):
     """Whether a plugin from elsewhere may read them."""
     recent: int
     """Nanoseconds. Younger heartbeats are judged alike."""
+    recent_pools: int = 0
+    """The same for reports of pools; 0 if no plugin judges their age."""
 
 
 class RecordedFleet:
@@ -46,27 +48,45 @@ class RecordedFleet:
         self._recorded: dict[str, MemberCluster] = {}
         self._recorded_heartbeats: Int64Array | None = None
         """By row: the heartbeat as recorded."""
+        self._recorded_pools: Int64Array | None = None
+        """By row: the time of the report of pools as recorded; None while no plugin judges it."""
         self._was_exact = False
 
     def collect_changes(self, frame: Frame, *, now: int, anew: bool, heartbeats: HeartbeatUse) -> list[Row]:
         """To be recorded before a decision that was made on a frame; with `anew` the whole fleet."""
         exactly = heartbeats.exactly
         before, self._frame = self._frame, frame
-        if anew or before is None or self._recorded_heartbeats is None:
+        judges_pools = heartbeats.recent_pools > 0
+        if (
+            anew
+            or before is None
+            or self._recorded_heartbeats is None
+            or (judges_pools and self._recorded_pools is None)
+        ):
             self._was_exact = exactly
-            return self._record_all(frame)
+            return self._record_all(frame, with_pools=judges_pools)
         gone = self._drop_missing(before, frame)
         changed = self._find_changed(before, frame, exactly=exactly)
-        rows = list(dict.fromkeys((*changed, *self._find_stale(frame, now - heartbeats.recent))))
+        self._recorded_heartbeats = _resize_like(frame.signals.last_seen, self._recorded_heartbeats)
+        stale = _find_stale(self._recorded_heartbeats, frame.signals.last_seen, now - heartbeats.recent)
+        if self._recorded_pools is not None:
+            self._recorded_pools = _resize_like(frame.pools.observed_at, self._recorded_pools)
+            if judges_pools:
+                limit = now - heartbeats.recent_pools
+                stale += _find_stale(self._recorded_pools, frame.pools.observed_at, limit)
+        rows = list(dict.fromkeys((*changed, *stale)))
         if not rows:
             return gone
         self._recorded_heartbeats[rows] = frame.signals.last_seen[rows]
+        if self._recorded_pools is not None:
+            self._recorded_pools[rows] = frame.pools.observed_at[rows]
         put = [self._record(cluster) for row in rows if (cluster := frame.clusters[row]) is not None]
         return [*gone, *put]
 
-    def _record_all(self, frame: Frame) -> list[Row]:
+    def _record_all(self, frame: Frame, *, with_pools: bool) -> list[Row]:
         self._recorded = {}
         self._recorded_heartbeats = frame.signals.last_seen.copy()
+        self._recorded_pools = frame.pools.observed_at.copy() if with_pools else None
         return [self._record(frame.cluster(row)) for row in frame.names.order.tolist()]
 
     def _find_changed(self, before: Frame, frame: Frame, *, exactly: bool) -> list[int]:
@@ -97,15 +117,6 @@ class RecordedFleet:
             del self._recorded[name]
         return [(name, None) for name in names]
 
-    def _find_stale(self, frame: Frame, limit: int) -> list[int]:
-        """Rows whose recorded heartbeat would not lead to the same decision, where those after `limit` are alike."""
-        seen = frame.signals.last_seen
-        recorded = self._recorded_heartbeats = _resize_like(seen, self._recorded_heartbeats)
-        if recorded.min(initial=limit) == limit == seen.min(initial=limit):
-            return []  # all are recent: the usual case
-        rows: list[int] = ((recorded != seen) & ((recorded < limit) | (seen < limit))).nonzero()[0].tolist()
-        return rows
-
     def _record(self, cluster: MemberCluster) -> Row:
         self._recorded[cluster.metadata.name] = cluster
         return cluster.metadata.name, msgspec.json.encode(cluster)
@@ -115,7 +126,12 @@ def find_heartbeat_use(profile: CompiledProfile) -> HeartbeatUse:
     ages = []
     for _, plugin in profile.find_plugins("eligibility"):
         ages += [plugin.eligibility.heartbeat_timeout, *filter(None, [getattr(plugin, "retention", 0)])]
-    return HeartbeatUse(exactly=reads_heartbeats(profile), recent=min(ages, default=0))
+    of_pools = [plugin.longest_report for _, plugin in profile.find_plugins("longest_report")]
+    return HeartbeatUse(
+        exactly=reads_heartbeats(profile),
+        recent=min(ages, default=0),
+        recent_pools=min(filter(None, of_pools), default=0),
+    )
 
 
 def reads_heartbeats(profile: CompiledProfile) -> bool:
@@ -136,6 +152,14 @@ def _list_reads(profile: CompiledProfile, hooks: tuple[str, ...] = _DECIDING) ->
         if entry.name not in searching:
             plugin = entry.plugin
             yield is_in_tree(plugin), set(getattr(plugin, "READS", ("*",)))
+
+
+def _find_stale(recorded: Int64Array, seen: Int64Array, limit: int) -> list[int]:
+    """Rows whose recorded time would not lead to the same decision, where those after `limit` are alike."""
+    if recorded.min(initial=limit) == limit == seen.min(initial=limit):
+        return []  # all are recent: the usual case
+    rows: list[int] = ((recorded != seen) & ((recorded < limit) | (seen < limit))).nonzero()[0].tolist()
+    return rows
 
 
 def _resize_like(column: Int64Array, other: Int64Array | None) -> Int64Array:

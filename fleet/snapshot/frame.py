@@ -22,6 +22,7 @@ from fleet.snapshot.cells import Cells, group
 from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Rows, from_rows, to_bools, to_rows
 from fleet.snapshot.columns.interned import InternedColumn, LabelColumn, label_reader, namespace_reader, read_taints
 from fleet.snapshot.columns.numbers import NumberColumn, property_reader, usage_reader
+from fleet.snapshot.columns.pools import PoolsColumn
 from fleet.snapshot.columns.rows import Blocks, NameIndex
 from fleet.snapshot.columns.signals import SignalsColumn
 from fleet.snapshot.sidedata import (
@@ -36,7 +37,7 @@ from fleet.snapshot.sidedata import (
 )
 
 ColumnKey = tuple[str, ...]
-Column = InternedColumn[Any] | NumberColumn | SignalsColumn
+Column = InternedColumn[Any] | NumberColumn | PoolsColumn | SignalsColumn
 Change = tuple[int, MemberCluster | None, MemberCluster | None]
 """A row with its cluster before and after."""
 
@@ -62,6 +63,8 @@ def build_column(key: ColumnKey, size: int, rows: Iterable[MemberCluster | None]
             return InternedColumn(size, rows, read_taints)
         case ("signals",):
             return SignalsColumn(size, rows)
+        case ("pools",):
+            return PoolsColumn(size, rows)
     raise KeyError(key)
 
 
@@ -149,6 +152,10 @@ class Frame:
     def signals(self) -> SignalsColumn:
         return cast(SignalsColumn, self._column(SIGNALS))
 
+    @property
+    def pools(self) -> PoolsColumn:
+        return cast(PoolsColumn, self._column(("pools",)))
+
     def namespace(self, name: str) -> InternedColumn[str]:
         return cast("InternedColumn[str]", self._column(("namespace", name)))
 
@@ -158,6 +165,18 @@ class Frame:
     def usage(self, kind: str, resource: str) -> NumberColumn:
         """`kind` is capacity, allocatable or available."""
         return cast(NumberColumn, self._column(("usage", kind, resource)))
+
+    def pool_room(self, resource: str) -> Reported | None:
+        """By row and pool; None if no cluster reports the resource by pool."""
+        quantities = self.pools.of(resource)
+        if quantities is None:
+            return None
+        reported = self._derive(
+            ("pools", resource),
+            (quantities,),
+            lambda: read_reported(resource, allocatable=quantities[..., 0], available=quantities[..., 1]),
+        )
+        return cast(Reported, reported)
 
     def cells(self, keys: tuple[str, ...]) -> Cells:
         columns = tuple(self.labels(key) for key in keys)

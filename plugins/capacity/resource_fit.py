@@ -26,7 +26,7 @@ from fleet.framework.explaining import (
     Suggestion,
 )
 from fleet.framework.handle import Handle
-from fleet.framework.needs import read_amounts, read_needed, read_row
+from fleet.framework.needs import find_kept, read_amounts, read_needed, read_row
 from fleet.framework.operations import Target
 from fleet.framework.policy.resource_requests import format_amount
 from fleet.framework.request import PlacementRequest
@@ -37,7 +37,7 @@ from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Ve
 from fleet.model.keys import NODE_COUNT
 from fleet.model.views import PlacementPolicy
 from fleet.snapshot.capacity import MILLI
-from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Mask, Rows, from_bools, from_rows
+from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Mask, Rows, from_bools
 from fleet.snapshot.frame import Frame
 
 GROWTH_PROPERTY: Final = "scaling.fleet.dev/max-"
@@ -144,9 +144,7 @@ class ResourceFit(PluginTraits):
                 reason[unknown & (reason != _NEVER)] = _UNKNOWN
             elif unknown.any():
                 ctx.warn(RESOURCE_UNKNOWN, resource, from_bools(unknown))
-        given_up = from_rows(ctx.bindings.unscheduled) & ~_find_promised(req, frame)
-        own = ctx.active | ctx.obsolete | given_up
-        return Verdict(ok=from_bools(reason == 0) | own, reason=reason)
+        return Verdict(ok=from_bools(reason == 0) | find_kept(ctx, req, frame), reason=reason)
 
     def pre_score(
         self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, feasible: Rows, verdicts: object
@@ -235,16 +233,6 @@ class ResourceFit(PluginTraits):
     def list_newcomers(self, req: PlacementRequest, frame: Frame, in_use: int) -> Iterator[ClusterTraits]:
         capacity = {resource: format_amount(resource, amount) for resource, amount in req.needs.on(1).items()}
         yield ClusterTraits({}, {}, capacity)
-
-
-def _find_promised(req: PlacementRequest, frame: Frame) -> int:
-    """Rows where room is kept for another placement that comes before this one."""
-    rows = (
-        frame.row_of(nomination.cluster)
-        for nomination in frame.nominations
-        if nomination.priority >= req.priority and nomination.placement != req.key
-    )
-    return from_rows(row for row in rows if row is not None)
 
 
 def _read_growth(frame: Frame, resource: str) -> FloatArray:

@@ -35,6 +35,7 @@ from fleet.model.views import (
     View,
 )
 from fleet.scheduler.ledgers.resident_ledger import ResidentLedger
+from fleet.snapshot.columns.pools import ALWAYS_FRESH, read_pools
 
 ASSUME_TIMEOUT: Final = 600 * 1_000_000_000
 """Nanoseconds. A report that is younger than a binding by that much includes it, although no agent reports that."""
@@ -406,8 +407,13 @@ def is_included(binding: Applied, reported_at: int | None) -> bool:
 
 
 def read_report_time(cluster: MemberCluster) -> int | None:
-    usage = cluster.status.resource_usage
-    return None if usage is None else timestamp_or_none(usage.observation_time)
+    """Of the older one where a member reports its pools, too."""
+    usage, pools = cluster.status.resource_usage, read_pools(cluster.status.properties)
+    of_pools = pools.observed_at if pools.pools and pools.observed_at < ALWAYS_FRESH else None
+    if usage is None:
+        return of_pools
+    reported_at = timestamp_or_none(usage.observation_time)
+    return reported_at if reported_at is None or of_pools is None else min(reported_at, of_pools)
 
 
 class _Status(View, frozen=True):

@@ -37,13 +37,14 @@ _SAME: Final = {
     "NodeResourcesBalancedAllocation": "BalancedAllocation",
     "ImageLocality": "DataLocality",
     "InterPodAffinity": "PlacementAffinity",
+    "NodeResourceTopologyMatch": "PoolTopologyMatch",
 }
 _WITHOUT_COUNTERPART: Final = frozenset(
     (
         "NodeName", "NodePorts", "NodePreferAvoidPods", "NodeResourcesMostAllocated",
         "DefaultPreemption", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
         "NodeVolumeLimits", "EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits", "DynamicResources",
-        "Coscheduling", "CapacityScheduling", "NodeResourceTopologyMatch",
+        "Coscheduling", "CapacityScheduling",
     )
 )  # fmt: skip
 _PATHS: Final = {

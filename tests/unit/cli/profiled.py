@@ -160,14 +160,16 @@ class Decide(Protocol):
     def __call__(self, *manifests: Manifest, **args: Mapping[str, Any]) -> list[Report]: ...
 
 
-def simulate_profile(folder: Path, fleet: Fleet, now: str) -> Run:
-    """`fleet simulate` with `ExtendedProfile`."""
+def simulate_profile(folder: Path, fleet: Fleet, now: str, *more: str) -> Run:
+    """`fleet simulate` with `ExtendedProfile`, and more plugins."""
 
     def simulated(*manifests: Manifest, options: Sequence[str] = ("-o", "json"), **args: Mapping[str, Any]) -> Ran:
         files, config = folder / "fleet.yaml", folder / "config.yaml"
         files.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
         given = [{"name": name, "args": dict(content)} for name, content in args.items()]
-        profile = {"base": "ExtendedProfile", **({"pluginConfig": given} if given else {})}
+        profile: dict[str, Any] = {"base": "ExtendedProfile", **({"pluginConfig": given} if given else {})}
+        if more:
+            profile["plugins"] = {"multiPoint": {"enabled": [{"name": name} for name in more]}}
         config.write_text(yaml.safe_dump({**HEAD, "profiles": [profile]}), encoding="utf-8")
         return fleet("simulate", "-f", str(files), "--config", str(config), "--now", now, *options)
 

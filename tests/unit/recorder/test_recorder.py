@@ -35,6 +35,7 @@ from fleet.snapshot.columns.packing import number_values
 from fleet.snapshot.recorded_sidedata import restore_sidedata
 from fleet.snapshot.sidedata import Nomination, PlacedBinding
 from plugins import in_tree_registry
+from plugins.capacity.pool_topology import PoolTopologyMatch
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import (
     NOW,
@@ -45,6 +46,7 @@ from tests.builders import (
     a_frame,
     a_policy,
     a_table,
+    ago,
     clusters,
     label,
 )
@@ -305,12 +307,12 @@ class Course:
 
     def __init__(self, *members: ClusterBuilder, exactly: bool = False) -> None:
         self.table: Table = a_table(*members)
-        self.exactly, self.recent = exactly, MINUTES_5
+        self.exactly, self.recent, self.recent_pools = exactly, MINUTES_5, 0
         self.recorded = RecordedFleet()
         self.now = NOW
 
     def written(self, *, anew: bool = False) -> list[str]:
-        use = HeartbeatUse(exactly=self.exactly, recent=self.recent)
+        use = HeartbeatUse(exactly=self.exactly, recent=self.recent, recent_pools=self.recent_pools)
         rows = self.recorded.collect_changes(self.table.freeze(), now=self.now, anew=anew, heartbeats=use)
         return [f"-{name}" if document is None else name for name, document in rows]
 
@@ -371,6 +373,31 @@ def test_a_heartbeat_counts_for_the_profile_that_would_judge_it_otherwise() -> N
     assert course.written() == []
     course.recent = MINUTES_5 // 5
     assert course.written() == ["a"]
+
+
+def test_T_14_a_report_of_pools_counts_once_the_one_written_down_would_be_too_old() -> None:
+    def reporting(seconds: int) -> ClusterBuilder:
+        return a_cluster("a").pooled({"a": {"cpu": (4, 4)}}, ago(seconds))
+
+    course = Course(reporting(100))
+    course.recent_pools = 200 * SECOND
+    course.written()
+    course.put(reporting(50))
+    course.now = NOW + 100 * SECOND
+    assert course.written() == []
+    course.now += 1
+    assert course.written() == ["a"]
+    assert course.written() == []
+    course.put(reporting(0))
+    course.recent_pools = 0
+    assert course.written() == []
+    course.recent_pools = 100 * SECOND
+    assert course.written() == ["a"]
+
+
+def test_T_14_the_profile_says_which_reports_of_pools_are_alike() -> None:
+    assert find_heartbeat_use(profile_of(PoolTopologyMatch())).recent_pools == 300 * SECOND
+    assert find_heartbeat_use(compile_default()).recent_pools == 0
 
 
 def test_the_profile_says_which_heartbeats_are_alike() -> None:
