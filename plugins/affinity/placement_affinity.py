@@ -211,12 +211,18 @@ class _Counted:
 
 
 class _Counts:
-    def __init__(self, terms: list[_Counted], frame: Frame, added: frozenset[tuple[int, str]] = frozenset()) -> None:
-        self.terms, self._frame, self._added = terms, frame, added
+    def __init__(
+        self,
+        terms: list[_Counted],
+        frame: Frame,
+        added: frozenset[tuple[int, str]] = frozenset(),
+        uncounted: frozenset[tuple[int, str]] = frozenset(),
+    ) -> None:
+        self.terms, self._frame, self._added, self._uncounted = terms, frame, added, uncounted
 
     def clone(self) -> _Counts:
         terms = [replace(counted, by_row=counted.by_row.copy()) for counted in self.terms]
-        return _Counts(terms, self._frame, self._added)
+        return _Counts(terms, self._frame, self._added, self._uncounted)
 
     @cached_property
     def _groups(self) -> Mapping[str, ResidentGroup]:
@@ -232,15 +238,20 @@ class _Counts:
                     counted.by_row[delta.row] += delta.sign
 
     def _find_group(self, delta: Delta) -> ResidentGroup | None:
-        """None for one that is taken from where it does not count: it leaves that cluster."""
+        """None for one that is taken from where it does not count, since it leaves that cluster, or put back there."""
         group, there = self._groups.get(delta.placement), {(delta.row, delta.placement)}
+        if delta.sign > 0 and there <= self._uncounted:
+            self._uncounted -= there
+            return None
         if delta.sign > 0:
             self._added |= there
         elif there <= self._added:
             self._added -= there
         elif group is not None:
             on = self._frame.residents[group].get(self._frame.name(delta.row), frozenset())
-            return group if delta.placement in on else None
+            if delta.placement not in on:
+                self._uncounted |= there
+                return None
         return group
 
 

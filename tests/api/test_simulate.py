@@ -87,6 +87,17 @@ async def test_nothing_is_written_by_asking(stage: Stage) -> None:
 
 
 @staged
+async def test_F3_134_what_a_question_changes_is_changed_for_this_question_only(stage: Stage) -> None:
+    before, _, after = [
+        (await stage.post("/v1/simulate", ask(*edits))).json()
+        for edits in ((), (TOLERATED, {"op": "removeCluster", "cluster": "ams-1"}), ())
+    ]
+
+    assert before["compare"]["gained"] == before["compare"]["lost"] == []
+    assert (after["compare"], after["answer"]["verdict"]) == (before["compare"], before["answer"]["verdict"])
+
+
+@staged
 async def test_W_07_keys_that_are_only_asked_about_are_not_kept_up_to_date_by_the_scheduler(stage: Stage) -> None:
     assert stage.controller.scheduler is not None
     frame = stage.controller.scheduler.table.frame()

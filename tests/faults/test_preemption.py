@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -271,7 +273,7 @@ async def test_profiles_that_do_not_name_the_plugin_evict_nothing_and_watch_no_b
 
 
 class Lonely:
-    """Accepts clusters that have no binding with room of another placement, as PreFilter has counted them."""
+    """Accepts clusters that have no binding of another placement, as PreFilter has counted them."""
 
     READS = ("bindings",)
     ROW_LOCAL = True
@@ -281,7 +283,7 @@ class Lonely:
         pass
 
     def name(self) -> str:
-        return "Lonely"
+        return type(self).__name__
 
     def pre_filter(self, ctx: Any, state: Any, req: Any, frame: Any) -> Any:
         others = [[each for each in frame.placed[row] if each.placement != req.key] for row in range(frame.size)]
@@ -298,7 +300,26 @@ class Lonely:
 
     def filter(self, ctx: Any, state: Any, req: Any, frame: Any, alive: int) -> Any:
         counts = state.read(StateKey("Lonely")).by_row
-        return Verdict(ok=from_rows(row for row, count in counts.items() if not count))
+        return Verdict(ok=from_rows(row for row, count in counts.items() if self.likes(count, sum(counts.values()))))
+
+    def likes(self, here: int, in_all: int) -> bool:
+        return not here
+
+
+class Coupled(Lonely):
+    """Beside one other at most."""
+
+    def likes(self, here: int, in_all: int) -> bool:
+        return here <= 1
+
+
+class Neighbour(Lonely):
+    """Not where others are, but only while others are somewhere."""
+
+    ROW_LOCAL = False
+
+    def likes(self, here: int, in_all: int) -> bool:
+        return here == 0 < in_all
 
 
 class _Counts:
@@ -314,21 +335,62 @@ async def test_F3_052_F3_054_F3_079_what_pre_filter_counted_follows_the_bindings
     tmp_path: Path,
 ) -> None:
     """There is room enough, but the plugin wants none beside its placement. Other plugins have no extensions."""
-    lonely = EVICTING.replace("[{name: DefaultPreemption}]", "[{name: DefaultPreemption}, {name: Lonely}]")
-    source = "from tests.faults.test_preemption import Lonely\n"
-    with an_installed_package(tmp_path, source, {"Lonely": "Lonely"}):
-        async with a_scene(tmp_path, lonely) as scene:
-            world = scene.world
-            await join(world, "ams", cpu="8")
-            await place(world, "low", cpu=1)
-            await is_placed(world, "low", "ams")
-            await place(world, "lower", cpu=1, priority=-1)
-            await place(world, "vip", cpu=1, priority=10)
-            await is_given_up(world, "low")
-            assert await find_bindings(world, "vip") == []
-            await roll_out(world, "low")
-            await is_placed(world, "vip", "ams")
-            assert await find_bindings(world, "lower") == []
+    async with a_scene_beside(tmp_path, "Lonely") as scene:
+        world = scene.world
+        await join(world, "ams", cpu="8")
+        await place(world, "low", cpu=1)
+        await is_placed(world, "low", "ams")
+        await place(world, "lower", cpu=1, priority=-1)
+        await place(world, "vip", cpu=1, priority=10)
+        await is_given_up(world, "low")
+        assert await find_bindings(world, "vip") == []
+        await roll_out(world, "low")
+        await is_placed(world, "vip", "ams")
+        assert await find_bindings(world, "lower") == []
+
+
+@asynccontextmanager
+async def a_scene_beside(folder: Path, plugin: str) -> AsyncIterator[Scene]:
+    """An out-of-tree plugin of this module, in a profile that evicts."""
+    document = EVICTING.replace("[{name: DefaultPreemption}]", f"[{{name: DefaultPreemption}}, {{name: {plugin}}}]")
+    source = f"from tests.faults.test_preemption import {plugin} as made\n"
+    with an_installed_package(folder, source, {plugin: "made"}):
+        async with a_scene(folder, document) as scene:
+            yield scene
+
+
+@virtual
+async def test_F3_052_F3_053_F3_078_what_pre_filter_counted_follows_the_bindings_that_are_put_back(
+    tmp_path: Path,
+) -> None:
+    """The more important one is, so that the plugin counts one, and then rejects the other."""
+    async with a_scene_beside(tmp_path, "Coupled") as scene:
+        world = scene.world
+        await join(world, "ams", cpu="8")
+        for name, priority in (("lower", -1), ("low", 0)):
+            await place(world, name, cpu=1, priority=priority)
+            await is_placed(world, name, "ams")
+        await place(world, "vip", cpu=1, priority=10)
+        await is_given_up(world, "lower")
+        await roll_out(world, "lower")
+        await is_placed(world, "vip", "ams")
+        assert await has_state(world, "low", "Scheduled")
+        assert count_evictions(scene.hub.requests) == 1
+
+
+@virtual
+async def test_F3_134_clusters_are_tried_as_if_only_one_of_them_changed(tmp_path: Path) -> None:
+    """The plugin would reject both if the bindings of both were gone."""
+    async with a_scene_beside(tmp_path, "Neighbour") as scene:
+        world = scene.world
+        await fill(world, "ams", by="roomy")
+        await fill(world, "dub", by="roomy", priority=1)
+        await place(world, "vip", cpu=1, priority=10)
+        await is_given_up(world, "on-ams")
+        await roll_out(world, "on-ams")
+        await is_placed(world, "vip", "ams")
+        assert await has_state(world, "on-dub", "Scheduled")
+        assert count_evictions(scene.hub.requests) == 1
 
 
 @virtual

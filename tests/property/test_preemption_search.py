@@ -23,7 +23,7 @@ from fleet.informers.cache import book_room
 from fleet.model.keys import PICK_N
 from fleet.model.views import Binding, MemberCluster
 from fleet.snapshot.frame import Frame
-from fleet.snapshot.sidedata import LEAVING, Nomination, PlacedBinding
+from fleet.snapshot.sidedata import LEAVING, Nomination, PlacedBinding, ResidentGroup, Residents
 from fleet.snapshot.table import Table
 from plugins import in_tree_registry
 from plugins.extended_profile import EXTENDED_PLUGINS
@@ -32,6 +32,21 @@ from tests.conftest import LONG
 
 FLEETS: Final = 1000 if LONG else 200
 OWN: Final = "web"
+AWAY: Final = '{"required":[{"placements":{"matchLabels":{"app":"x"}},"anti":true}]}'
+GROUPS: Final = (
+    build_group("", {"app": "x"}, ""),
+    build_group("", {"app": "y"}, ""),
+    build_group(
+        "", {"app": "y"}, '{"required":[{"placements":{"matchLabels":{"app":"x"}},"topologyKey":"zone","anti":true}]}'
+    ),
+)
+TERMS: Final = (
+    "",
+    AWAY,
+    '{"required":[{"placements":{"matchLabels":{"app":"y"}},"topologyKey":"zone"}]}',
+    '{"required":[{"placements":{"matchLabels":{"app":"x"}},"topologyKey":"zone","anti":true}]}',
+)
+"""What else is on the clusters, and what the placement wants of it."""
 
 
 def _compile(*more: str, extenders: tuple[ExtenderRef, ...] = ()) -> CompiledProfile:
@@ -84,6 +99,7 @@ class Fleet:
             ]
         kept = dice.sample(sorted(self.members), min(len(self.members), dice.choice((0, 0, 1, 2))))
         self.nominations = [Nomination(name, f"n{name}", dice.choice((0, 5, 30)), {"cpu": 2000}) for name in kept]
+        self.groups = {name: dice.choice(GROUPS) for name in sorted(budget)} if dice.random() < 0.4 else {}
         spreads = dice.random() < 0.4
         wanted, least = dice.choice(((1, None), (3, None), (3, 2), (2, 2)))
         self.request = PlacementRequest(
@@ -95,6 +111,8 @@ class Fleet:
             requests=read_requests({"cpu": str(dice.randint(1, 8)), "memory": str(dice.randint(1, 5))}),
             constraints=(Constraint("zone", 1, hard=True),) if spreads else (),
             snapshot="web-0",
+            labels={"app": dice.choice("xyz")},
+            affinity=parse_terms(dice.choice(TERMS) if self.groups else ""),
         )
         self.own: list[Binding] = [a_binding(name).bound().build() for name in kept[1:]] if least is not None else []
 
@@ -108,7 +126,22 @@ class Fleet:
             for resource, amount in gone.requests:
                 table.book(f"assumed/{resource}", without[0], -amount)
         table.nominate(self.nominations)
+        table.settle(self._list_residents(without))
         return table.freeze()
+
+    def _list_residents(self, without: tuple[str, tuple[PlacedBinding, ...]]) -> Residents:
+        """What leaves counts no more."""
+        residents: dict[ResidentGroup, dict[str, frozenset[str]]] = {group: {} for group in self.groups.values()}
+        for name, placed in self.placed.items():
+            for each in placed:
+                if (
+                    each.placement in self.groups
+                    and each.state != LEAVING
+                    and (name != without[0] or each not in without[1])
+                ):
+                    on = residents[self.groups[each.placement]]
+                    on[name] = on.get(name, frozenset()) | {each.placement}
+        return residents
 
     def decide(self, frame: Frame, profile: CompiledProfile) -> Decision:
         given = DecisionInput(frame=frame, request=self.request, bindings=self.own, profile=profile, now=NOW)
@@ -224,9 +257,8 @@ def test_what_leaves_one_cluster_and_stays_on_another_does_not_hide_a_resident()
     table = Table([sized("c", 8, 0), sized("d", 1, 0)])
     table.settle({build_group("", {"app": "x"}, ""): {"d": frozenset({"goes"}), "c": frozenset({"stays"})}})
     table.set_placed("c", (a_victim("goes", 1000, state=LEAVING), a_victim("low", 4000)))
-    away = parse_terms('{"required":[{"placements":{"matchLabels":{"app":"x"}},"anti":true}]}')
 
-    decision = decide_evicting(table, affinity=away)
+    decision = decide_evicting(table, affinity=parse_terms(AWAY))
 
     assert (decision.nomination, decision.evictions) == ((), None)
 

@@ -42,6 +42,7 @@ from fleet.model.keys import PICK_FIXED
 from fleet.snapshot.columns.bitset import Int64Array, Rows, as_bits, from_rows
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.removals import Removals
+from fleet.snapshot.sidedata import PlacedBinding
 from fleet.snapshot.table import Table
 
 # A scan in parts is worth its bookkeeping from here on.
@@ -93,6 +94,8 @@ class Runner:
         self.profile, self.ctx, self.state, self.req, self._probe = profile, ctx, state, req, probe
         self._at_rest = (0, 0)
         """For PostFilter: rows that were asked about, and those that pass the filters which read no bindings."""
+        self._corrected: dict[int | None, tuple[CycleState, dict[int, tuple[PlacedBinding, ...]]]] = {}
+        """For PostFilter: by row, or None for all rows at once, a state without bindings, and those it is without."""
         self.only: int | None = None
         """The rows that are filtered, where not all are."""
         self.skipped: dict[str, list[str]] = {}
@@ -222,11 +225,11 @@ class Runner:
         if all(getattr(entry.plugin, "ROW_LOCAL", PluginTraits.ROW_LOCAL) for entry in filters):
             alive = self._judge_at_rest(verdicts.frame, filters, alive=from_rows(removed) & others)
             affected = [entry for entry in filters if self._is_affected(entry)]
-            return self._judge_without(verdicts.frame, removed, affected, alive=alive)
+            return self._judge_without(verdicts.frame, removed, affected, alive=alive, local=True)
         bits = 0
         for place, row in enumerate(removed):
             alone = removed.select(np.arange(len(removed)) == place)
-            bits |= self._judge_without(verdicts.frame, alone, filters, alive=others) & 1 << row
+            bits |= self._judge_without(verdicts.frame, alone, filters, alive=others, local=False) & 1 << row
         return bits
 
     def _judge_at_rest(self, frame: Frame, filters: Sequence[BoundHook], *, alive: int) -> int:
@@ -253,24 +256,36 @@ class Runner:
         filters: Sequence[BoundHook],
         *,
         alive: int,
+        local: bool,
     ) -> int:
         table = Table.fork(frame)
         table.give_back(removed)
         if any(_reads_bindings(entry.plugin) for entry in filters if entry.name != self.ctx.plugin):
             table.leave_out(removed.to_dict())
         hypothetical, state, asking = table.freeze(), self.state, self.ctx.plugin
-        self.state = state.clone()
         try:
             if any(self._list_extensions()):
-                gone = removed.to_dict().items()
-                deltas = [Delta(row, binding.placement, -1, binding) for row, left in gone for binding in left]
-                self.run_remove_placement(hypothetical, deltas)
+                self._correct(hypothetical, removed, None if local else next(iter(removed)))
+            else:
+                self.state = state.clone()
             for entry in filters:
                 if alive:
                     alive = as_bits(self._filter(entry, hypothetical, alive).ok, alive)
         finally:
             self.state, self.ctx.plugin = state, asking
         return alive & ~self.ctx.placed
+
+    def _correct(self, frame: Frame, removed: Removals, row: int | None) -> None:
+        """Go on with the state of the last question about these rows: add what is back, remove what is gone now."""
+        if row not in self._corrected:
+            self._corrected[row] = self.state.clone(), {}
+        self.state, before = self._corrected[row]
+        now = removed.to_dict()
+        if added := [delta for row in now for delta in _list_deltas(row, before.get(row, ()), now[row], sign=1)]:
+            self.run_add_placement(frame, added)
+        if taken := [delta for row in now for delta in _list_deltas(row, now[row], before.get(row, ()), sign=-1)]:
+            self.run_remove_placement(frame, taken)
+        before.update(now)
 
     def run_add_placement(self, frame: Frame, deltas: Sequence[Delta]) -> None:
         self._extend("add", frame, deltas)
@@ -471,6 +486,13 @@ class Runner:
 def _reads_bindings(plugin: Any) -> bool:
     reads = getattr(plugin, "READS", PluginTraits.READS)
     return "*" in reads or BINDINGS in reads
+
+
+def _list_deltas(
+    row: int, bindings: Sequence[PlacedBinding], without: Sequence[PlacedBinding], *, sign: int
+) -> Iterator[Delta]:
+    left_out = frozenset(without)
+    return (Delta(row, each.placement, sign, each) for each in bindings if each not in left_out)
 
 
 def _reads_picks(plugin: Any) -> bool:
