@@ -256,6 +256,17 @@ async def test_F3_133_no_reason_is_explained_for_a_decision_alone(tmp_path: Path
 
 
 @virtual
+async def test_F3_042_the_option_that_is_given_last_wins(tmp_path: Path) -> None:
+    """Over the document, and over itself."""
+    share = "metrics.samplePlugins"
+    async with a_scene(tmp_path, "metrics: {samplePlugins: 0}\n", f"{share}=50", f"{share}=100") as scene:
+        await scene.place("web", ONE)
+        await scene.world.soon_scheduled("web", status="False")
+        labels = {"plugin": "DesiredBatch", "point": "batch", "status": "Success"}
+        assert scene.sample("fleet_plugin_execution_duration_seconds_count", **labels) == len(scene.attempts.records)
+
+
+@virtual
 @pytest.mark.parametrize("percent", [0, 7, 50, 100])
 async def test_F3_030_F3_031_plugins_are_timed_in_the_share_of_attempts_that_is_configured(
     tmp_path: Path, percent: int
