@@ -303,6 +303,7 @@ class AttemptRunner:
                 if newly_chosen(decision):
                     permitted = await cycle.reserve_and_permit(inputs, decision, scope.state)
                     record.inputs, record.decision = permitted.inputs, permitted.decision
+                    self._note_chosen(record.key, permitted.decision, bindings)
                 self._begin_preemption(scope, decision if permitted is None else permitted.decision)
             if permitted is None:
                 await self._write(scope, decision)
@@ -334,14 +335,20 @@ class AttemptRunner:
                 return await self._decide(scope, bindings, lambda inputs: so_far.apply(inputs, nominated))
 
             async def reserve(inputs: DecisionInput, decision: Decision) -> PermitResult:
-                return await cycle.reserve_and_permit(inputs, decision, scope.state)
+                permitted = await cycle.reserve_and_permit(inputs, decision, scope.state)
+                self._note_chosen(record.key, permitted.decision, bindings)
+                return permitted
 
             def recheck() -> None:
                 if self._groups is not None and self._groups.find_group(record.key) != group.name:
                     raise StaleInputs(f"placement {record.key} has left group {group.name}")
                 cycle.recheck()
 
-            member = GroupMember(record.key, scope.request.priority, decide, reserve, cycle.unreserve)
+            def discard() -> None:
+                if self._recent is not None:
+                    self._recent.settle(record.key)
+
+            member = GroupMember(record.key, scope.request.priority, decide, reserve, cycle.unreserve, discard)
             try:
                 permitted = await group.decide(member, self._reserving)
                 if permitted is None:
@@ -435,10 +442,14 @@ class AttemptRunner:
         self._note_decision(record.key, framework.profile, rejectors)
         self._cursors[framework.scheduler_name] = decision.next_cursor % max(inputs.frame.count, 1)
         _raise_error_of(decision)
-        if self._recent is not None:
-            chosen = (target.cluster for target in newly_chosen(decision))
-            self._recent.assume(record.key, select_new(chosen, bindings))
+        self._note_chosen(record.key, decision, bindings)
         return inputs, decision
+
+    def _note_chosen(self, key: PlacementKey, decision: Decision, bindings: tuple[Binding, ...]) -> None:
+        """In place of what an earlier decision of the attempt chose."""
+        if self._recent is not None:
+            self._recent.settle(key)
+            self._recent.assume(key, select_new((target.cluster for target in newly_chosen(decision)), bindings))
 
     def _list_nominated(self, scope: AttemptScope) -> tuple[str, ...]:
         key, profile = scope.record.key, scope.framework.profile

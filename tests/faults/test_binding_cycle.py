@@ -257,6 +257,24 @@ async def test_F3_064_with_a_fallback_the_same_attempt_takes_another_cluster(scr
 
 
 @virtual
+async def test_a_cluster_that_refused_does_not_count_as_loaded_while_the_attempt_goes_on(
+    script: Script, tmp_path: Path
+) -> None:
+    hub, world = await a_fleet("ams", "dub")
+    refusal = Status.new(Code.UNSCHEDULABLE, "full")
+    script.answers["First", "reserve"] = lambda cluster: refusal if cluster == "dub" else None
+    text = a_document(
+        "    reserve: {enabled: [{name: First}]}\n    preBind: {enabled: [{name: First}]}\n", reserveFallback="true"
+    )
+    expected: list[int] = []
+    async with running(hub, tmp_path / "fleet.yaml", text) as site:
+        script.answers["First", "pre_bind"] = lambda _: expected.append(len(site.scheduler.recent))
+        await world.place("web", TWO)
+        await world.soon_on("web", "ams")
+    assert expected == [1]
+
+
+@virtual
 async def test_a_longest_wait_can_be_configured(script: Script, tmp_path: Path) -> None:
     hub, world = await a_fleet("ams")
     script.answers["First", "permit"] = (WAIT, timedelta(seconds=600))

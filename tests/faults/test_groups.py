@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from fleet.framework.status import Code, Status
+from fleet.kube.api import Method, Request
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptResult
@@ -181,6 +182,52 @@ async def test_X_19_all_are_in_one_domain_the_smallest_that_fits(tmp_path: Path)
         await place(scene, "q1", "q2", group="api", cpu="10")
         await asyncio.sleep(30)
         assert await count_bound(scene) == 3
+
+
+@virtual
+async def test_domains_that_were_tried_before_do_not_count_as_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        assert scene.controller.scheduler is not None
+        recent, call = scene.controller.scheduler.recent, scene.hub.call
+        expected: list[int] = []
+
+        async def count(request: Request) -> bytes:
+            if request.method is Method.POST and request.path.endswith("/clusterresourcebindings"):
+                expected.append(len(recent))
+            return await call(request)
+
+        monkeypatch.setattr(scene.hub, "call", count)
+        for name in ("a1", "b1", "b2"):
+            await join(scene.world, name, cpu="1")
+            await scene.world.relabel(name, region=name[0])
+        await a_group(scene, topologyKey="region")
+        await place(scene, "p1", "p2")
+        await are_bound(scene, 2)
+        assert expected == [2, 2]
+
+
+@virtual
+async def test_what_joins_a_group_stays_in_other_domains_until_its_policy_changes(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        for name in ("a1", "b1", "b2"):
+            await join(scene.world, name, cpu="8")
+            await scene.world.relabel(name, region=name[0])
+        await place(scene, "p1", group="", policy={"placementType": "PickAll"})
+        await are_bound(scene, 3)
+        await a_group(scene, topologyKey="region")
+        await scene.annotate("p1", group="web")
+        await place(scene, "p2")
+        await are_bound(scene, 4)
+        await join(scene.world, "b3", cpu="8")
+        await scene.world.relabel("b3", region="b")
+        await asyncio.sleep(60)
+        assert [cluster for cluster, _ in await list_bound_to(scene)] == ["a1", "a1", "b1", "b2"]
+        tolerations = [{"key": "x", "operator": "Exists"}]
+        await scene.world.patch(CLUSTER_SCOPED.placement, "p1", {"spec": {"policy": {"tolerations": tolerations}}})
+        await asyncio.sleep(60)
+        assert [cluster for cluster, _ in await list_bound_to(scene)] == ["a1", "a1"]
 
 
 @virtual

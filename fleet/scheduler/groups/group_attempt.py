@@ -88,6 +88,8 @@ class GroupMember:
     reserve: Callable[[DecisionInput, Decision], Awaitable[PermitResult]]
     """The last decision."""
     unreserve: Callable[[], Awaitable[None]]
+    discard: Callable[[], None]
+    """What was decided is not expected to be placed any more."""
 
 
 class _Choice(NamedTuple):
@@ -291,6 +293,8 @@ class GroupAttempt:
 
     async def _try(self, rules: GroupRules, allowed: frozenset[str] | None) -> _Trial:
         self._errors.clear()
+        for member in self._members.values():
+            member.discard()
         so_far, choices = Overlay(allowed), dict[PlacementKey, _Choice]()
         fitting = sum(key not in self._members for key in rules.placed)
         order = sorted(self._members.values(), key=lambda each: (-each.priority, str(each.key)))
