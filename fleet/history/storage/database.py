@@ -12,13 +12,14 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import sqlalchemy as sql
 
 from fleet.errors import ConfigurationError, HistoryUnavailable
+from fleet.private_files import create_private_directory, create_private_file
 from fleet.settings.secrets import redact
 
 T = TypeVar("T")
@@ -224,19 +225,23 @@ def _parse_url(url: str) -> sql.URL:
 def _sqlite(url: sql.URL, **options: Any) -> sql.Engine:
     pool = options or {"pool_size": 4}
     engine = sql.create_engine(url, connect_args={"timeout": _BUSY_MILLISECONDS / 1000}, **pool)
-    sql.event.listen(engine, "do_connect", lambda *_: _make_folder(Path(str(url.database))))
+    sql.event.listen(engine, "do_connect", lambda *_: _prepare_file(Path(str(url.database))))
     sql.event.listen(engine, "connect", _configure)
     sql.event.listen(engine, "begin", _begin)
     return engine
 
 
-def _make_folder(path: Path) -> None:
+def _prepare_file(path: Path) -> None:
+    """A new file is for its owner only, and so are its log and its shared memory, which get the same mode."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        create_private_directory(path.parent)
     except OSError as error:
         raise HistoryUnavailable(
             f"history.url: the folder {path.parent} cannot be made: {error.strerror}; choose another"
         ) from error
+    if not path.exists():
+        with suppress(OSError):  # SQLite has the better error
+            create_private_file(path)
 
 
 def _configure(connection: Any, _record: object) -> None:

@@ -257,6 +257,17 @@ def test_W_03_every_round_of_picks_looks_at_the_clusters_again() -> None:
     assert (cut.truncated, cut.evaluations) == (True, 1)
 
 
+def test_W_03_every_evaluation_reads_the_whole_policy_and_all_changes_again() -> None:
+    policy = a_policy()
+    for number in range(99):
+        policy = policy.tolerate(f"unheard-of-{number}")
+    scenario = short_of_one(*(a_cluster(f"c{number}").tainted(f"t{number}") for number in range(9)), policy=policy)
+
+    cut = found(scenario, budget=EvaluationBudget(20, work=100_000, parts=200))  # 99 tolerations and one change each
+
+    assert (cut.truncated, cut.evaluations) == (True, 2)
+
+
 def test_a_search_that_looked_at_everything_is_not_truncated() -> None:
     assert not found(short_of_one(a_cluster("b").tainted("gpu"))).truncated
 

@@ -329,3 +329,14 @@ def test_the_file_can_be_read_by_other_programs_while_it_is_in_use(tmp_path: Pat
         with sqlite3.connect(path) as other:
             assert other.execute("SELECT count(*) FROM attempts").fetchone() == (1,)
         other.close()
+
+
+def test_a_new_file_is_for_its_owner_only_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "history.sqlite"
+    for mode in (0o600, 0o640):
+        with recording(f"sqlite:///{path}") as history:
+            keep(history, an_attempt())
+            modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+        assert modes == dict.fromkeys((path.name, f"{path.name}-wal", f"{path.name}-shm"), mode)
+        path.chmod(0o640)  # by an operator, for another account that reads it
+    assert path.parent.stat().st_mode & 0o777 == 0o700
