@@ -137,37 +137,6 @@ class BindingPage(ApiModel, frozen=True, kw_only=True):
     next: str | None
 
 
-class PluginModel(ApiModel, frozen=True, kw_only=True):
-    name: str
-    form: str
-    """vector: judges all clusters at once; scalar: one by one."""
-    weight: int | None = None
-
-
-class ProfileModel(ApiModel, frozen=True, kw_only=True):
-    scheduler_name: str
-    config_hash: str
-    ranking: str
-    tie_break: str
-    unselected_budget: int
-    max_decisions: int
-    percentage_of_clusters: int
-    """To examine before settling; 0 adapts to the fleet."""
-    compatible: bool
-    """Whether decisions are KubeFleet's."""
-    deviation: str
-    """Why not; empty if they are."""
-    packages: dict[str, str]
-    """Name and version of the distribution of each plugin that is not in-tree."""
-    plugins: dict[str, tuple[PluginModel, ...]]
-    """By hook, in the order they run."""
-    warnings: tuple[str, ...]
-
-
-class ProfilePage(ApiModel, frozen=True, kw_only=True):
-    items: tuple[ProfileModel, ...]
-
-
 class SettingModel(ApiModel, frozen=True, kw_only=True):
     name: str
     value: Any

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from api.models import BindingPage, ClusterPage, PlacementPage, ProfilePage, ReplayReport, SettingPage
+from api.models import BindingPage, ClusterPage, PlacementPage, ReplayReport, SettingPage
 from fleet.explain.whatif.diff import Moved
+from fleet.scheduler.profiles.description import ProfilePage
 from fleet.text_table import Page, finish, render_table
 
 

@@ -1,4 +1,4 @@
-"""Probes and metrics over HTTP: `/livez`, `/readyz` and `/metrics`.
+"""Probes and metrics over HTTP: `/livez`, `/readyz` and `/metrics`, and pages of JSON beside the metrics.
 
 Live means that the event loop runs and no registered component is overdue; kubelet restarts a process that is not live.
 Ready means that it could work now. Responses have the format of the API server's.
@@ -25,6 +25,7 @@ _HEARTBEAT: Final = 1.0
 """Seconds between two heartbeats of the event loop."""
 _LONGEST_SILENCE: Final = 30.0
 _TEXT: Final = "text/plain; charset=utf-8"
+_JSON: Final = "application/json"
 
 Scope = MutableMapping[str, Any]
 _Response = tuple[int, str, bytes]
@@ -34,6 +35,8 @@ Missing = Callable[[], Iterable[str]]
 """Names of what is not ready yet; empty if the check passes."""
 Age = Callable[[], float]
 """Seconds since the last heartbeat."""
+FindPage = Callable[[str], bytes | None]
+"""The JSON at a path; None if there is none."""
 
 
 class HealthChecks:
@@ -90,9 +93,12 @@ class HealthServer:
         *,
         health_address: Address,
         metrics_address: Address,
+        find_page: FindPage = lambda _: None,
     ) -> None:
+        """`find_page` has what is served beside the metrics."""
         self._health = health
         self._registry = registry
+        self._find_page = find_page
         self._wanted = (("health", health_address), ("metrics", metrics_address))
         self._bound: dict[str, tuple[str, int]] = {}
         self._open = AsyncExitStack()
@@ -136,7 +142,7 @@ class HealthServer:
             settings = " and ".join(f"{purpose}.address" for purpose in purposes)
             raise ConfigurationError(f"{settings}: cannot listen on {address}: {error.strerror or error}") from error
         host, port = bound.getsockname()[:2]
-        server = build_server(_Application(self._health, self._registry, purposes))
+        server = build_server(_Application(self._health, self._registry, purposes, self._find_page))
         await opening.enter_async_context(serve(server, bound, name=" and ".join(purposes)))
         return host, port
 
@@ -144,8 +150,11 @@ class HealthServer:
 class _Application:
     """An ASGI application with the routes of the given purposes."""
 
-    def __init__(self, health: HealthChecks, registry: CollectorRegistry, purposes: list[str]) -> None:
+    def __init__(
+        self, health: HealthChecks, registry: CollectorRegistry, purposes: list[str], find_page: FindPage
+    ) -> None:
         self._registry = registry
+        self._find_page: FindPage = find_page if "metrics" in purposes else lambda _: None
         self._routes: dict[str, Callable[[Scope], _Response]] = {}
         if "health" in purposes:
             self._routes["/livez"] = lambda scope: _build_response("livez", health.liveness(), scope)
@@ -156,7 +165,7 @@ class _Application:
             self._routes["/metrics"] = self._render_metrics
 
     async def __call__(self, scope: Scope, _receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
-        route = self._routes.get(scope["path"])
+        route = self._routes.get(scope["path"]) or self._find_document(scope["path"])
         if route is None:
             status, content_type, body = 404, _TEXT, b"404: Not Found"
         elif scope["method"] not in ("GET", "HEAD"):
@@ -166,6 +175,10 @@ class _Application:
         headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    def _find_document(self, path: str) -> Callable[[Scope], _Response] | None:
+        page = self._find_page(path)
+        return None if page is None else lambda _: (200, _JSON, page)
 
     def _render_metrics(self, scope: Scope) -> _Response:
         accept = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"accept")

@@ -31,6 +31,7 @@ from fleet.placement.metrics import PlacementMetrics
 from fleet.placement.setup import build_placement_controller
 from fleet.scheduler.attempt_record import NoRecorder, Recorder
 from fleet.scheduler.loop import shorten_names
+from fleet.scheduler.profiles.description import render_profile_page
 from fleet.scheduler.scheduler import Scheduler
 from fleet.scheduler.telemetry.metrics import SchedulerMetrics, new_registry
 from fleet.scheduler.telemetry.scrape_gauges import ScrapeGauges
@@ -149,6 +150,10 @@ class Manager:
             if PLACEMENT in controllers
             else None
         )
+
+    def find_page(self, path: str) -> bytes | None:
+        """Of `/v1/profiles`, where a scheduler runs."""
+        return None if self.scheduler is None else render_profile_page(self.scheduler.frameworks, path)
 
     def reload(self, settings: Settings) -> None:
         """Exchange the profiles that differ. Raises ConfigurationError, and has changed nothing then."""

@@ -92,6 +92,7 @@ async def _serve(options: ControllerOptions) -> int:
             manager.registry,
             health_address=settings.health.address,
             metrics_address=settings.metrics.address,
+            find_page=manager.find_page,
         ):
             _stop_on_signals(manager, within=settings.shutdown.grace_period.seconds + SHUTDOWN_MARGIN)
             reloading = _start_reload(options, transport, manager, health, clock=clock)

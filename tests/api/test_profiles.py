@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from api.app import reload_app
@@ -95,6 +96,20 @@ def test_C_04_the_worked_example_is_read_from_the_api(tmp_path: Path) -> None:
 
     with lettered_plugins(folder):
         asyncio.run(main())
+
+
+def test_O_14_a_scheduler_describes_its_profiles_beside_its_metrics_as_the_api_does(package: Path) -> None:
+    async def main() -> None:
+        async with a_stage(package, file=write(package, TWO_PROFILES)) as stage:
+            for path in ("/v1/profiles", "/v1/profiles/mine"):
+                page = stage.controller.find_page(path)
+                assert page is not None
+                assert msgspec.json.decode(page) == await stage.json(path)
+                assert b"hush" not in page
+            assert stage.controller.find_page("/v1/profiles/nix") is None
+            assert stage.controller.find_page("/v1/config") is None
+
+    asyncio.run(main())
 
 
 MERGED = """

@@ -12,12 +12,11 @@ from api.http.examples import get_example
 from api.http.problems import refusal
 from api.http.schema import describe_answers
 from api.live.live import LiveState
-from api.models import PluginModel, ProfileModel, ProfilePage, SettingModel, SettingPage
+from api.models import SettingModel, SettingPage
 from api.routers.request_context import CurrentRequest
 from api.text.tables import render_profiles, render_settings
 from fleet.external.feed_collector import FeedState
-from fleet.framework.runtime.framework import Framework
-from fleet.scheduler.profiles.configuration import describe_deviation
+from fleet.scheduler.profiles.description import ProfileModel, ProfilePage, describe_profile
 from fleet.settings import Effective
 from fleet.settings.names import NO_EFFECT, known_settings
 from fleet.settings.secrets import redact
@@ -40,7 +39,7 @@ router = APIRouter(tags=["configuration"])
 )
 async def list_profiles(context: CurrentRequest) -> Response:
     """By hook the plugins, in the order they run. For every authenticated caller."""
-    page = ProfilePage(items=tuple(map(_build_profile, context.backend.live.frameworks)))
+    page = ProfilePage(items=tuple(map(describe_profile, context.backend.live.frameworks)))
     return context.answer(page, text=lambda: render_profiles(page), tag=_build_tag(page))
 
 
@@ -67,7 +66,7 @@ async def get_profile(context: CurrentRequest, name: str) -> Response:
             object=f"profile {name}",
             next=f"GET /v1/profiles lists {', '.join(frameworks.names)}",
         )
-    page = ProfilePage(items=(_build_profile(framework),))
+    page = ProfilePage(items=(describe_profile(framework),))
     return context.answer(page.items[0], text=lambda: render_profiles(page), tag=_build_tag(page))
 
 
@@ -132,26 +131,3 @@ def _get_value(tree: dict[str, Any], name: str) -> Any:
     for part in name.split("."):
         value = value[part]
     return value
-
-
-def _build_profile(framework: Framework) -> ProfileModel:
-    profile = framework.profile
-    hooks, deviation = framework.list_plugins(), describe_deviation(framework.configured)
-    return ProfileModel(
-        scheduler_name=profile.scheduler_name,
-        config_hash=profile.config_hash,
-        ranking=profile.ranking,
-        tie_break=profile.tie_break,
-        unselected_budget=profile.limits.unselected_budget,
-        max_decisions=profile.limits.max_decisions,
-        percentage_of_clusters=profile.percentage_of_clusters,
-        compatible=not deviation,
-        deviation=deviation,
-        packages=dict(framework.configured.packages),
-        plugins={
-            hook: tuple(PluginModel(name=plugin.name, form=plugin.form, weight=plugin.weight) for plugin in plugins)
-            for hook, plugins in hooks.items()
-            if plugins
-        },
-        warnings=tuple(profile.warnings),
-    )

@@ -232,3 +232,21 @@ def test_a_check_that_fails_is_an_error_of_that_request_only(health: HealthCheck
         assert (await ask("/readyz"))[0] == 200
 
     asked(check, health)
+
+
+def test_pages_are_served_beside_the_metrics_and_nowhere_else() -> None:
+    pages = {"/v1/profiles": b"[]"}
+
+    async def main() -> None:
+        for health, metrics, status in ((OFF, FREE, 200), (FREE, OFF, 404)):
+            checks, registry = HealthChecks(SystemClock()), CollectorRegistry()
+            addresses = {"health_address": health, "metrics_address": metrics}
+            server = HealthServer(checks, registry, **addresses, find_page=pages.get)
+            async with server, aiohttp.ClientSession() as session:
+                bound = server.metrics_address or server.health_address
+                assert bound is not None
+                async with session.get(f"http://127.0.0.1:{bound[1]}/v1/profiles") as answer:
+                    assert answer.status == status
+                    assert (answer.content_type == "application/json") == (status == 200)
+
+    asyncio.run(main())
