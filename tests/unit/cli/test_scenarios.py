@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
 
+from fleet.settings import load_settings
 from tests.unit.cli.conftest import Fleet, Ran
 from tests.unit.cli.manifests import NOW, Manifest, member, placement
 from tests.unit.cli.profiled import HEAD, targets
+from tests.unit.cli.scenario_events import (
+    BEGIN,
+    EVENTS,
+    MOVES,
+    PROFILE,
+    UNTIL,
+    list_delayed,
+    read_report,
+    run_controller,
+)
 from tests.unit.cli.test_simulated_room import sized, wanting
 
 Json = dict[str, Any]
@@ -212,3 +224,13 @@ def test_W_17_room_is_made_for_what_matters_more(play: Play) -> None:
     assert (moves(made, "removed"), moves(made, "placed"), made["short"]) == ({"low/a"}, {"vip/a"}, ["low"])
     assert (moves(later, "placed"), later["short"]) == ({"low/b"}, [])
     assert runs[0].out == runs[1].out
+
+
+def test_W_17_backoff_a_hint_a_preemption_and_a_group_are_those_of_the_controller(play: Play, tmp_path: Path) -> None:
+    report = json.loads(play(BEGIN, EVENTS, "-o", "json", profile=PROFILE, until=UNTIL).out)
+    played = read_report(report)
+    settings = load_settings(tmp_path / "config.yaml", {}, []).settings
+    controlled = run_controller(settings, datetime.fromisoformat(report["start"]))
+    assert played.attempts == controlled.attempts
+    assert played.moves == controlled.moves == MOVES
+    assert list_delayed(played) == ["m1", "m2", "m3"]  # backoff
