@@ -7,7 +7,7 @@ sources are reported at once, even those of values that another source overrides
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +34,9 @@ from fleet.settings.values import Duration
 from fleet.similarity import nearest
 
 DEFAULT: Final = "default"
+
+FindProblems = Callable[[Settings, Sequence[str]], Iterable[str]]
+"""Called with what could be read of settings with problems, and these; returns those that only others can find."""
 
 _EXPECTED: Final = {
     "bool_parsing": "should be true or false",
@@ -82,9 +85,11 @@ def load_settings(
     flags: Iterable[Flag] = (),
     secrets: SecretValues | None = None,
     text: str | None = None,
+    find_more: FindProblems | None = None,
 ) -> Effective:
-    """Raises ConfigurationError with all problems, one per line. `secrets` is what the Secrets hold that the file
-    names; without it references to them stay as written. `text` is what the file had when it was read before."""
+    """Raises ConfigurationError with all problems, one per line; `find_more` is asked if there are any. `secrets` is
+    what the Secrets hold that the file names; without it references to them stay as written. `text` is what the file
+    had when it was read before."""
     collected = CollectedSettings()
     if file is not None:
         collect_file(file, collected, environ, secrets, text=text)
@@ -92,7 +97,7 @@ def load_settings(
     collect_assignments(assignments, collected)
     for flag in flags:
         collected.add(flag.name, flag.value, flag.option)
-    return replace(_build_effective(collected), secrets=secrets)
+    return replace(_build_effective(collected, find_more), secrets=secrets)
 
 
 def read_settings(
@@ -136,18 +141,15 @@ def _reject_name(name: str) -> str:
     )
 
 
-def _build_effective(collected: CollectedSettings) -> Effective:
-    problems = collected.problems + [problem for value in collected.values for problem in _check_value(value)]
+def _build_effective(collected: CollectedSettings, find_more: FindProblems | None = None) -> Effective:
+    checked = [(value, _check_value(value)) for value in collected.values]
+    problems = collected.problems + [problem for _, found in checked for problem in found]
     if problems:
+        if find_more is not None and collected.profiles:
+            known = _build_settings(collected, [value for value, found in checked if not found])
+            problems += find_more(known, tuple(problems))
         raise ConfigurationError("\n".join(problems))
-    parts: dict[str, Any] = {
-        "profiles": collected.profiles,
-        "extenders": collected.extenders,
-        "feeds": collected.feeds,
-    }
-    if collected.max_permit_wait_seconds is not None:
-        parts["max_permit_wait_seconds"] = collected.max_permit_wait_seconds
-    settings = Settings.model_validate(_build_tree(collected.values) | parts)
+    settings = _build_settings(collected, collected.values)
     origins = dict.fromkeys(known_settings(), DEFAULT) | {value.name: value.origin for value in collected.values}
     problems = [f"{_format_origins(names, origins)}{message}" for names, message in find_contradictions(settings)]
     if problems:
@@ -160,6 +162,17 @@ def _build_effective(collected: CollectedSettings) -> Effective:
         collected.token_secrets,
         frozenset(collected.secret_keys),
     )
+
+
+def _build_settings(collected: CollectedSettings, values: Iterable[SettingValue]) -> Settings:
+    parts: dict[str, Any] = {
+        "profiles": collected.profiles,
+        "extenders": collected.extenders,
+        "feeds": collected.feeds,
+    }
+    if collected.max_permit_wait_seconds is not None:
+        parts["max_permit_wait_seconds"] = collected.max_permit_wait_seconds
+    return Settings.model_validate(_build_tree(values) | parts)
 
 
 def _check_value(given: SettingValue) -> list[str]:

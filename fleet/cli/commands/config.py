@@ -14,6 +14,7 @@ import yaml
 
 from fleet.cli.output.console import print_rows
 from fleet.errors import ConfigurationError
+from fleet.scheduler.profiles.configuration import find_more_problems
 from fleet.scheduler.profiles.frameworks import build_compiled_profiles
 from fleet.settings import load_settings
 from fleet.settings.document.kubescheduler import Conversion, ConvertedDocument, convert_document, is_foreign
@@ -43,7 +44,7 @@ def show_config(file: Path | None, assignments: Sequence[str]) -> int:
 
 def check_config(file: Path) -> int:
     try:
-        effective = load_settings(file, os.environ, ())
+        effective = load_settings(file, os.environ, (), find_more=find_more_problems)
         profiles = build_compiled_profiles(effective.settings).by_name
     except ConfigurationError as error:
         return _refuse(str(error).splitlines())

@@ -43,7 +43,7 @@ from fleet.manager.config_reload import ConfigReload
 from fleet.manager.hub_connection import build_rate_limiter
 from fleet.manager.manager import Manager
 from fleet.recorder.recorder import CombinedRecorder, build_recorder
-from fleet.scheduler.profiles.configuration import build_profiles
+from fleet.scheduler.profiles.configuration import build_profiles, find_more_problems
 from fleet.settings import Duration, Effective, Settings, load_settings
 from fleet.settings.loading import DEFAULT
 
@@ -87,7 +87,7 @@ def run_up(options: UpOptions) -> int:
 
 
 def load_up_settings(options: UpOptions) -> Effective:
-    effective = load_settings(options.config, os.environ, options.settings)
+    effective = load_settings(options.config, os.environ, options.settings, find_more=find_more_problems)
     if effective.secret_names:
         raise ConfigurationError("substitution.fromSecret: fleet up reads no Secrets; name variables in fromEnv")
     return effective

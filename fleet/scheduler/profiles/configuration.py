@@ -71,6 +71,26 @@ def build_profiles(settings: Settings) -> tuple[tuple[Profile, ...], Registry]:
     return tuple(profiles), registry
 
 
+def find_more_problems(settings: Settings, problems: Sequence[str]) -> list[str]:
+    """Of the profiles in a document that has these problems: everything of those without any, and names and arguments
+    of plugins of the others."""
+    registry, found = in_tree_registry(), list[str]()
+    _register_plugins(registry, settings.profiles, lambda origin, text: found.append(_locate(origin, text)))
+    for document in settings.profiles:
+        builder = _Builder(settings, document, registry, found)
+        if any(f" {part}" in problem for problem in problems for part in (document.path, "feeds[", "extenders[")):
+            builder.check_plugins()
+        else:
+            builder.build()
+    known = {_find_place(problem) for problem in problems}
+    return [problem for problem in dict.fromkeys(found) if _find_place(problem) not in known]
+
+
+def _find_place(problem: str) -> str:
+    """Origin and path."""
+    return ": ".join(problem.split(": ")[:2])
+
+
 def find_package(name: str) -> str:
     """Name and version of the distribution of a plugin; empty for one that is in-tree."""
     return "" if name in in_tree_registry() else find_distribution(name)
@@ -183,6 +203,10 @@ class _Builder:
         profile = self._build_profile(plugins)
         self._dry_build(profile)
         return profile
+
+    def check_plugins(self) -> None:
+        """Whether they take their arguments."""
+        self._build_plugins(_base_lists(self._document.base))
 
     def _build_plugins(self, base: BaseLists) -> dict[str, Any]:
         names = [choice.name for choices in base.by_hook.values() for choice in choices]

@@ -48,6 +48,7 @@ _WITHOUT_COUNTERPART: Final = frozenset(
     )
 )  # fmt: skip
 _PATHS: Final = {
+    "parallelism": "evaluation.parallelism",
     "percentageOfNodesToScore": "evaluation.percentageOfClustersToScore",
     "podInitialBackoffSeconds": "queue.initialBackoffSeconds",
     "podMaxBackoffSeconds": "queue.maxBackoffSeconds",
@@ -63,7 +64,6 @@ _PATHS: Final = {
     "metricsBindAddress": "metrics.address",
 }
 _UNUSED: Final = {
-    "parallelism": "decisions are vectorized and use one thread",
     "clientConnection.kubeconfig": "give it to the process with --kubeconfig",
     "clientConnection.acceptContentTypes": "Fleet chooses the encoding",
     "clientConnection.contentType": "Fleet chooses the encoding",

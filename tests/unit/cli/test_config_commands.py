@@ -124,6 +124,7 @@ def test_C_12_every_field_is_reported_and_the_result_is_correct(
 
     native = tmp_path / "native.yaml"
     native.write_text(out, encoding="utf-8")
+    assert yaml.safe_load(out)["evaluation"] == {"parallelism": 16, "percentageOfClustersToScore": 50}
     assert check_config(native) == 0
     warnings = [line for line in capsys.readouterr().err.splitlines() if "has no effect yet" not in line]
     assert warnings == []
@@ -366,6 +367,51 @@ def test_C_05_a_broken_document_starts_nothing(
         assert lines == [f"error: {tmp_path}/{complaint}", "1 problem, nothing was started"]
         with pytest.raises(ConfigurationError):
             run_api(ApiOptions(config=document))
+
+
+SEVERAL = """\
+queue: {bogus: 1}
+profiles:
+- schedulerName: a
+  ranking: best
+  base: Nothing
+  plugins: {filter: {enabled: [{name: Nope}]}}
+  pluginConfig: [{name: ClusterEligibility, args: {bogus: 1}}]
+- schedulerName: b
+  plugins: {score: {enabled: [{name: TaintToleration}, {name: Nope}]}}
+  pluginConfig: [{name: TopologySpreadConstraints, args: {bogus: 1}}]
+"""
+COMPLAINTS = (
+    "3: no setting named 'queue.bogus'",
+    "6: profiles[0].ranking: 'best' should be one of",
+    "7: profiles[0].base: 'Nothing' should be one of",
+    "8: profiles[0].plugins.filter.enabled[0].name: no plugin named Nope exists",
+    "9: profiles[0].pluginConfig[0].args.bogus: unknown field",
+    "11: profiles[1].plugins.score.enabled[0]: TaintToleration has no score hook",
+    "11: profiles[1].plugins.score.enabled[1].name: no plugin named Nope exists",
+    "12: profiles[1].pluginConfig[0].args.bogus: unknown field",
+)
+
+
+def test_C_05_mistakes_in_settings_profiles_and_plugins_are_reported_together(
+    document: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document.write_text(HEAD + SEVERAL, encoding="utf-8")
+
+    for run in (check_config, lambda config: run_controller_command(ControllerCommandOptions(config=config), {})):
+        assert run(document) == 2
+        lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+        told = sorted((line.removeprefix(f"error: {document}:") for line in lines), key=_read_line)
+        assert len(told) == len(COMPLAINTS)
+        assert all(line.startswith(expected) for line, expected in zip(told, COMPLAINTS, strict=True)), told
+    with pytest.raises(ConfigurationError) as caught:
+        run_api(ApiOptions(config=document))
+    assert len(str(caught.value).splitlines()) == len(COMPLAINTS)
+
+
+def _read_line(problem: str) -> tuple[int, str]:
+    number, _, rest = problem.partition(": ")
+    return int(number), rest
 
 
 @pytest.mark.parametrize(

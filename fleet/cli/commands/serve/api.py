@@ -38,7 +38,7 @@ from fleet.manager.secret_values import read_first_secrets, read_secrets
 from fleet.manager.watchdog import SHUTDOWN_MARGIN, start_watchdog
 from fleet.recorder.metrics import HistoryMetrics
 from fleet.recorder.recorder import open_history
-from fleet.scheduler.profiles.configuration import build_profiles
+from fleet.scheduler.profiles.configuration import build_profiles, find_more_problems
 from fleet.settings import Address, Effective, load_settings
 
 FINE = 0
@@ -63,7 +63,7 @@ class ApiOptions:
 
 def run_api(options: ApiOptions) -> int:
     """Run until SIGTERM or SIGINT."""
-    effective = load_settings(options.config, os.environ, options.settings)
+    effective = load_settings(options.config, os.environ, options.settings, find_more=find_more_problems)
     if effective.secret_names:
         secrets = read_first_secrets(effective, kubeconfig=options.kubeconfig, context=options.context)
         effective = load_settings(options.config, os.environ, options.settings, secrets=secrets)
@@ -126,7 +126,12 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
                 options.config,
                 effective,
                 load=lambda secrets, text: load_settings(
-                    options.config, os.environ, options.settings, secrets=secrets, text=text
+                    options.config,
+                    os.environ,
+                    options.settings,
+                    secrets=secrets,
+                    text=text,
+                    find_more=find_more_problems,
                 ),
                 apply=lambda edited: reload_app(app, edited),
                 registry=live.registry,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from fleet.errors import ConfigurationError
-from fleet.settings import Effective, load_settings
+from fleet.settings import Effective, Settings, load_settings
 from fleet.settings.document.substitution import SecretValues
 from fleet.settings.loading import Flag
 from fleet.settings.tree import DEBUG_VERBOSITY
@@ -139,7 +139,21 @@ def _load(
     text: str | None = None,
 ) -> Effective:
     flags = _collect_flags(options)
-    return load_settings(options.config, environ, options.settings, flags=flags, secrets=secrets, text=text)
+    return load_settings(
+        options.config,
+        environ,
+        options.settings,
+        flags=flags,
+        secrets=secrets,
+        text=text,
+        find_more=_find_more_problems,
+    )
+
+
+def _find_more_problems(settings: Settings, problems: Sequence[str]) -> list[str]:
+    from fleet.scheduler.profiles.configuration import find_more_problems
+
+    return find_more_problems(settings, problems)
 
 
 def _read_secrets(options: ControllerCommandOptions, effective: Effective) -> SecretValues:
