@@ -52,19 +52,25 @@ class G(Letter):
 @contextmanager
 def an_installed_package(folder: Path, source: str, plugins: Mapping[str, str]) -> Iterator[None]:
     """`plugins` are entry points: the name, and the attribute of the module."""
-    module = f"plugins_of_{folder.name.replace('-', '_')}"
-    (folder / f"{module}.py").write_text(source, encoding="utf-8")
-    info = folder / f"{module}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", encoding="utf-8")
-    lines = [f"{name} = {module}:{attribute}" for name, attribute in plugins.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[fleet.plugins]", *lines, ""]), encoding="utf-8")
+    module = write_package(folder, source, plugins)
     sys.path.insert(0, str(folder))
     try:
         yield
     finally:
         sys.path.remove(str(folder))
         sys.modules.pop(module, None)
+
+
+def write_package(folder: Path, source: str, plugins: Mapping[str, str], *, version: str = "1.0") -> str:
+    """The module of a package that is found where the folder is on the path."""
+    module = f"plugins_of_{folder.name.replace('-', '_')}"
+    (folder / f"{module}.py").write_text(source, encoding="utf-8")
+    info = folder / f"{module}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: {version}\n", encoding="utf-8")
+    lines = [f"{name} = {module}:{attribute}" for name, attribute in plugins.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[fleet.plugins]", *lines, ""]), encoding="utf-8")
+    return module
 
 
 @contextmanager

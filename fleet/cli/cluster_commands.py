@@ -9,8 +9,9 @@ import typer
 
 from fleet.cli.api_commands import complete_cluster_names
 from fleet.cli.api_options import ApiUrl, TokenFile, resolve_connection, select_api, with_hub_options
-from fleet.cli.hub_commands import Context, Kubeconfig
+from fleet.cli.hub_commands import Kubeconfig
 from fleet.cli.parsing import CHANGE, CommandLine
+from fleet.cli.process_options import Context
 from fleet.cli.waiting_commands import APPROVAL_PLUGIN, Message, Plugin, Rule, WaitingCluster
 
 if TYPE_CHECKING:

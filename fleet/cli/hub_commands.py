@@ -10,6 +10,7 @@ import typer
 
 from fleet.cli.api_options import ApiUrl, TokenFile, select_api
 from fleet.cli.parsing import ASK, CHANGE, TRY, CommandLine
+from fleet.cli.process_options import Context
 
 
 class DiffFormat(enum.StrEnum):
@@ -33,7 +34,6 @@ Kubeconfig = Annotated[
         "--kubeconfig", metavar="FILE", help="Kubeconfig of the hub (default: as kubectl, then the running `fleet up`)."
     ),
 ]
-Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
 
 _GET: Final = """
     fleet get placements --unfulfilled

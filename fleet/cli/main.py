@@ -20,6 +20,7 @@ from fleet.cli import (
     config_commands,
     hub_commands,
     operator_commands,
+    process_options,
     release_commands,
     waiting_commands,
 )
@@ -252,13 +253,8 @@ def controller(
             "--set", metavar="NAME=VALUE", help="A setting; overrides the file and the environment; repeatable."
         ),
     ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            "--kubeconfig", metavar="FILE", help="Kubeconfig of the hub (default: in-cluster, or as kubectl)."
-        ),
-    ] = None,
-    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")] = None,
+    kubeconfig: process_options.Kubeconfig = None,
+    context: process_options.Context = None,
     controllers: Annotated[
         str,
         typer.Option(
@@ -366,16 +362,9 @@ def api(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles of the controller, in YAML.")
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeatable.")
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            "--kubeconfig", metavar="FILE", help="Kubeconfig of the hub (default: in-cluster, or as kubectl)."
-        ),
-    ] = None,
-    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")] = None,
+    settings: process_options.Settings = None,
+    kubeconfig: process_options.Kubeconfig = None,
+    context: process_options.Context = None,
     ready_file: Annotated[
         Path | None,
         typer.Option("--ready-file", metavar="FILE", help="Write a JSON object here when the API is ready."),
@@ -496,9 +485,7 @@ def migrate(
             "--best-effort", help="Succeed with a warning whatever is wrong with the database; Fleet then runs without."
         ),
     ] = False,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeatable.")
-    ] = None,
+    settings: process_options.Settings = None,
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles, in YAML.")
     ] = None,

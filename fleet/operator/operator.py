@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -37,8 +38,17 @@ from fleet.operator.operands import (
     get_topology,
 )
 from fleet.operator.partitions import read_selector
-from fleet.operator.plan import ObservedOperands, Plan, build_condition, build_plan, find_document
+from fleet.operator.plan import (
+    RESOURCE_NAME,
+    ObservedOperands,
+    Plan,
+    build_condition,
+    build_plan,
+    count_replicas,
+    find_document,
+)
 from fleet.operator.prerequisites import HubFacts, read_hub_facts
+from fleet.operator.targets import HubTarget, OperandTarget
 
 COMPONENT: Final = "fleet-operator"
 RESYNC: Final = 600.0
@@ -68,8 +78,10 @@ class Operator:
         clock: Clock,
         jitter: Jitter = JITTER,
         identity: str | None = None,
+        target: OperandTarget | None = None,
         set_verbosity: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """`target`: the hub if it is None."""
         self._api, self._clock, self._namespace = api, clock, namespace
         self._gate = WriteGate(api, clock=clock)
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
@@ -81,8 +93,9 @@ class Operator:
         within = ListFilter(namespace=namespace)
         self._informers: dict[Resource, _Objects] = {
             resource: Informer(access, resource, _CODEC, selection=within)
-            for resource in (SECONDARY_SCHEDULERS, LEASES, *MANAGED)
+            for resource in (SECONDARY_SCHEDULERS, LEASES, CONFIG_MAPS, *(() if target else MANAGED))
         }
+        self._target: OperandTarget = target or HubTarget(self._informers, namespace)
         self._election = LeaderElector(
             api,
             join_key(namespace, COMPONENT),
@@ -119,17 +132,23 @@ class Operator:
         for resource, informer in self._informers.items():
             informer.store.subscribe(partial(self._handle_change, resource))
         log.info("leader: operator started", namespace=self._namespace)
+        key = join_key(self._namespace, RESOURCE_NAME)
+        self._queue.add(key)  # it may be gone, and have left objects
         try:
-            with suppress(QueueClosed):
-                while True:
-                    key = await self._queue.get()
-                    try:
-                        await self._reconcile(key)
-                    finally:
-                        self._queue.finish(key)
+            async with self._target.open(lambda: self._queue.add(key)):
+                await self._reconcile_all()
         finally:
             self._queue.close()
             self._gate.close()
+
+    async def _reconcile_all(self) -> None:
+        with suppress(QueueClosed):
+            while True:
+                key = await self._queue.get()
+                try:
+                    await self._reconcile(key)
+                finally:
+                    self._queue.finish(key)
 
     # --- event handlers -----------------------------------------------------------------------------------------------
 
@@ -177,7 +196,10 @@ class Operator:
 
     async def _reconcile_once(self, key: str) -> None:
         owner = self._find(SECONDARY_SCHEDULERS, key)
-        if owner is None or owner["metadata"].get("deletionTimestamp"):
+        is_gone = owner is None or bool(owner["metadata"].get("deletionTimestamp"))
+        if key == join_key(self._namespace, RESOURCE_NAME):
+            await self._target.collect("" if owner is None or is_gone else owner["metadata"]["uid"])
+        if owner is None or is_gone:
             return
         spec = owner["spec"]
         self._follow_log_level(spec.get("operatorLogLevel", "Normal"))
@@ -204,6 +226,8 @@ class Operator:
         topology = get_topology(spec)
         if topology is None:
             return 0
+        if not self._target.has_nodes:
+            return count_replicas(spec, sys.maxsize)
         try:
             matching = await self._nodes.list(labels=format_selector(topology))
         except NotFound:
@@ -216,8 +240,7 @@ class Operator:
         return [each for each in listed if each["metadata"]["namespace"] != self._namespace]
 
     def _observe(self, nodes: int, hub: HubFacts, others: Sequence[Json]) -> ObservedOperands:
-        keys = {resource: join_key(self._namespace, get_operand_name(resource)) for resource in MANAGED}
-        objects = {item: document for item, key in keys.items() if (document := self._find(item, key)) is not None}
+        objects = {item: document for item in MANAGED if (document := self._target.find(item)) is not None}
         copied = (objects.get(CONFIG_MAPS, {}).get("data") or {}).get(KEY)
         lease = self._informers[LEASES].store.get(join_key(self._namespace, NAME))
         return ObservedOperands(
@@ -232,18 +255,15 @@ class Operator:
 
     async def _apply(self, owner: Json, plan: Plan) -> None:
         for resource, document in plan.writes.items():
-            key, informer = join_key(self._namespace, document["metadata"]["name"]), self._informers[resource]
-            if key not in informer.store:
-                await informer.objects.create(document)
+            if self._target.find(resource) is None:
+                await self._target.create(resource, document)
                 continue
-            # No server-side apply: it would keep the items that a hand edit added to a list.
-            await informer.objects.merge_patch(key, document)
+            await self._target.patch(resource, document)
             if resource in plan.reverted:
                 text = f"reverted a change of {resource.kind} {document['metadata']['name']}"
                 self._events.emit(_refer_to(owner), WARNING, "Reverted", text)
         for resource in plan.deletions:
-            key = join_key(self._namespace, get_operand_name(resource))
-            await self._informers[resource].objects.delete(key)
+            await self._target.delete(resource)
 
     async def _write_status(self, key: str, owner: Json, status: Json) -> None:
         if owner.get("status") != status:

@@ -287,7 +287,10 @@ def _find_rollout(owned: Mapping[Resource, Json], writes: Mapping[Resource, Json
         return f"Deployment {NAME} was not yet observed by its controller"
     current, ready = status.get("updatedReplicas", 0), status.get("readyReplicas", 0)
     wanted = deployment["spec"].get("replicas", 1)
-    return "" if min(current, ready) >= wanted else f"{min(current, ready)} of {wanted} new pods are ready"
+    if min(current, ready) < wanted:
+        return f"{min(current, ready)} of {wanted} new pods are ready"
+    old = status.get("replicas", current) - current
+    return f"{old} old pods are still there" if old > 0 else ""
 
 
 def _is_overdue(owner: Json, now: datetime) -> bool:

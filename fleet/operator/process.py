@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -12,12 +14,14 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry
 
-from fleet.clock import SystemClock
+from fleet.clock import Clock, SystemClock
 from fleet.errors import LeadershipLost, NotLeading, find_first_error
 from fleet.eventloop import loop_factory
 from fleet.manager.health import HealthChecks, HealthServer
 from fleet.manager.hub_connection import connect
 from fleet.manager.logs import configure
+from fleet.operator.local.local_target import LocalTarget, lock_state
+from fleet.operator.local.python_launcher import PythonLauncher
 from fleet.operator.operator import Operator
 from fleet.settings import Settings
 from fleet.settings.tree import DEBUG_VERBOSITY
@@ -34,12 +38,17 @@ class OperatorOptions:
     namespace: str
     kubeconfig: Path | None = None
     context: str | None = None
+    state: Path | None = None
+    """Folder of the local target; None for the hub."""
+    environments: Mapping[str, Path] = field(default_factory=dict)
+    """Of the local target, by image."""
 
 
 def run_operator(options: OperatorOptions) -> int:
     """Exit code 0 after a signal; 1 if the lease is lost."""
     configure(options.settings.logging.level, options.settings.logging.format)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    locked = nullcontext() if options.state is None else lock_state(options.state)
+    with locked, asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             runner.run(_serve(options))
             return STOPPED
@@ -53,14 +62,32 @@ def _set_verbosity(settings: Settings, verbosity: int) -> None:
     configure(level, settings.logging.format)
 
 
+def _build_target(options: OperatorOptions, clock: Clock) -> LocalTarget | None:
+    if options.state is None:
+        return None
+    given = {"--kubeconfig": options.kubeconfig, "--context": options.context}
+    connection = [f"{name}={value}" for name, value in given.items() if value is not None]
+    return LocalTarget(options.state, PythonLauncher(options.environments, connection), clock=clock)
+
+
 async def _serve(options: OperatorOptions) -> None:
     clock, settings = SystemClock(), options.settings
     async with await connect(settings, kubeconfig=options.kubeconfig, context=options.context, clock=clock) as hub:
-        operator = Operator(hub, options.namespace, clock=clock, set_verbosity=partial(_set_verbosity, settings))
+        operator = Operator(
+            hub,
+            options.namespace,
+            clock=clock,
+            target=_build_target(options, clock),
+            set_verbosity=partial(_set_verbosity, settings),
+        )
         health = HealthChecks(clock)
         health.add_readiness_check("caches", operator.list_unsynced)
-        addresses = {"health_address": settings.health.address, "metrics_address": settings.metrics.address}
-        async with HealthServer(health, CollectorRegistry(), **addresses):
+        async with HealthServer(
+            health,
+            CollectorRegistry(),
+            health_address=settings.health.address,
+            metrics_address=settings.metrics.address,
+        ):
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, operator.stop)
             log.info("started", server=hub.server, namespace=options.namespace)

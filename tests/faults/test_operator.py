@@ -33,6 +33,7 @@ from fleet.operator.operands import (
 )
 from fleet.operator.operator import RESYNC, Operator
 from fleet.operator.prerequisites import DEFAULT_LEASE
+from fleet.operator.targets import OperandTarget
 from tests.e2e.world import EVENTS, NAMESPACES, World, configured
 from tests.fake_hub import Fault, Faults, FaultyApi, fair
 from tests.faults.configured import HEAD
@@ -165,7 +166,12 @@ def format_now(clock: VirtualClock) -> str:
 
 
 @asynccontextmanager
-async def a_scene(fault: Faults = fair, *, around: Callable[[Api], Api] = lambda api: api) -> AsyncIterator[Scene]:
+async def a_scene(
+    fault: Faults = fair,
+    *,
+    around: Callable[[Api], Api] = lambda api: api,
+    target: Callable[[VirtualClock], OperandTarget | None] = lambda _: None,
+) -> AsyncIterator[Scene]:
     clock = VirtualClock()
     hub = a_hub(clock=lambda: clock.now().timestamp())
     world = World(hub)
@@ -177,6 +183,7 @@ async def a_scene(fault: Faults = fair, *, around: Callable[[Api], Api] = lambda
         PLACE,
         clock=clock,
         jitter=no_jitter,
+        target=target(clock),
         set_verbosity=verbosities.append,
     )
     async with asyncio.TaskGroup() as group:
@@ -254,6 +261,17 @@ async def test_O_02_another_document_rolls_the_deployment_and_other_config_maps_
         await scene.edit(CONFIG_MAPS, f"{PLACE}/unrelated", {"data": {"config.yaml": BROKEN}})
         assert scene.count_writes() == writes + 2, "those of the test"
         assert await scene.read_deployed() == after
+
+
+@virtual
+async def test_a_rollout_goes_on_while_old_pods_are_there() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        await scene.roll_out()
+        await scene.world.patch(DEPLOYMENTS, SCHEDULER_KEY, {"status": {"replicas": 2}}, subresource=STATUS)
+        await asyncio.sleep(SETTLED)
+        assert await scene.condition("Progressing") == ("True", "RollingOut", "1 old pods are still there")
 
 
 @virtual
