@@ -34,7 +34,6 @@ _WRITE: Final = f"{_READ} create patch delete"
 _LABELS: Final = {"app.kubernetes.io/name": OPERATOR}
 
 OPERATOR_RULES: Final[tuple[Rule, ...]] = (
-    (OPERATOR_GROUP, "secondaryschedulers", _READ),
     (OPERATOR_GROUP, "secondaryschedulers/status", "patch"),
     # Objects name the resource as the owner that waits for them, which OwnerReferencesPermissionEnforcement restricts.
     (OPERATOR_GROUP, "secondaryschedulers/finalizers", "update"),
@@ -45,8 +44,8 @@ OPERATOR_RULES: Final[tuple[Rule, ...]] = (
 )
 HUB_RULES: Final[tuple[Rule, ...]] = (
     ("", "nodes", "list"),
-    (OPERATOR_GROUP, "secondaryschedulers", "list"),
-    ("coordination.k8s.io", "leases", "get", split_key(DEFAULT_LEASE)[1]),
+    (OPERATOR_GROUP, "secondaryschedulers", _READ),
+    ("coordination.k8s.io", "leases", _READ, split_key(DEFAULT_LEASE)[1]),
 )
 LEASE_RULES: Final[tuple[Rule, ...]] = (("coordination.k8s.io", "leases", "get watch create update"),)
 SCHEDULER_RULES: Final[tuple[Rule, ...]] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -22,7 +22,7 @@ from fleet.kube.informer import Informer, InformerConfig
 from fleet.kube.leader_election import FencedApi, LeaderElector, Leadership, unique_identity
 from fleet.kube.lease import LEASES
 from fleet.kube.objects import Objects
-from fleet.kube.resource import STATUS, Resource, join_key
+from fleet.kube.resource import STATUS, Resource, join_key, key_of
 from fleet.kube.workqueue import WorkQueue
 from fleet.model.views import Metadata, Observed, View
 from fleet.operator.configuration import KEY, MISSING, ConfigReview, review_config
@@ -37,7 +37,6 @@ from fleet.operator.operands import (
     get_operand_name,
     get_topology,
 )
-from fleet.operator.partitions import read_selector
 from fleet.operator.plan import (
     RESOURCE_NAME,
     ObservedOperands,
@@ -47,7 +46,7 @@ from fleet.operator.plan import (
     count_replicas,
     find_document,
 )
-from fleet.operator.prerequisites import HubFacts, read_hub_facts
+from fleet.operator.prerequisites import DEFAULT_LEASE, HubFacts, read_hub_facts
 from fleet.operator.targets import HubTarget, OperandTarget
 
 COMPONENT: Final = "fleet-operator"
@@ -93,8 +92,12 @@ class Operator:
         within = ListFilter(namespace=namespace)
         self._informers: dict[Resource, _Objects] = {
             resource: Informer(access, resource, _CODEC, selection=within)
-            for resource in (SECONDARY_SCHEDULERS, LEASES, CONFIG_MAPS, *(() if target else MANAGED))
+            for resource in (LEASES, CONFIG_MAPS, *(() if target else MANAGED))
         }
+        self._informers[SECONDARY_SCHEDULERS] = Informer(access, SECONDARY_SCHEDULERS, _CODEC)
+        place, _, name = DEFAULT_LEASE.partition("/")
+        first = ListFilter(namespace=place, fields=f"metadata.name={name}")
+        self._default_lease: _Objects = Informer(access, LEASES, _CODEC, selection=first)
         self._target: OperandTarget = target or HubTarget(self._informers, namespace)
         self._election = LeaderElector(
             api,
@@ -111,7 +114,7 @@ class Operator:
         stop = asyncio.create_task(self._stopping.wait())
         async with asyncio.TaskGroup() as group:
             background: list[asyncio.Task[None]] = [
-                group.create_task(item.reflector.run()) for item in self._informers.values()
+                group.create_task(item.reflector.run()) for item in self._list_informers()
             ]
             background.append(group.create_task(self._events.run()))
             leading = group.create_task(self._election.lead(self._work))
@@ -123,14 +126,18 @@ class Operator:
         self._stopping.set()
 
     def list_unsynced(self) -> list[str]:
-        return [resource.kind for resource, item in self._informers.items() if not item.reflector.is_synced]
+        return [item.resource.kind for item in self._list_informers() if not item.reflector.is_synced]
+
+    def _list_informers(self) -> list[_Objects]:
+        return [*self._informers.values(), self._default_lease]
 
     async def _work(self, leadership: Leadership) -> None:
-        for informer in self._informers.values():
+        for informer in self._list_informers():
             await informer.reflector.refresh()
         self._gate.open(FencedApi(self._api, leadership))
         for resource, informer in self._informers.items():
             informer.store.subscribe(partial(self._handle_change, resource))
+        self._default_lease.store.subscribe(self._handle_default_lease)
         log.info("leader: operator started", namespace=self._namespace)
         key = join_key(self._namespace, RESOURCE_NAME)
         self._queue.add(key)  # it may be gone, and have left objects
@@ -159,13 +166,32 @@ class Operator:
         assert changed is not None
         name = changed.view.metadata.name
         if resource is SECONDARY_SCHEDULERS:
-            self._queue.add(join_key(self._namespace, name))
+            self._handle_owner(old, new, changed.view.metadata)
             return
         if resource is LEASES and (name != NAME or _get_holder(old) == _get_holder(new)):
             return
-        for key in self._informers[SECONDARY_SCHEDULERS].store:
+        for key in self._list_own():
             if resource is LEASES or name in self._list_names(resource, key):
                 self._queue.add(key)
+
+    def _handle_owner(
+        self, old: Observed[NamedObject] | None, new: Observed[NamedObject] | None, changed: Metadata
+    ) -> None:
+        """Those of other namespaces matter by their selectors."""
+        if changed.namespace == self._namespace:
+            self._queue.add(join_key(changed.namespace, changed.name))
+        elif old is None or new is None or old.view.metadata.generation != new.view.metadata.generation:
+            for key in self._list_own():
+                self._queue.add(key)
+
+    def _handle_default_lease(self, old: Observed[NamedObject] | None, new: Observed[NamedObject] | None) -> None:
+        if _get_holder(old) != _get_holder(new):
+            for key in self._list_own():
+                self._queue.add(key)
+
+    def _list_own(self) -> list[str]:
+        owners = [each.view.metadata for each in self._informers[SECONDARY_SCHEDULERS].store.values()]
+        return [key_of(metadata) for metadata in owners if metadata.namespace == self._namespace]
 
     def _list_names(self, resource: Resource, key: str) -> tuple[str, ...]:
         """Names of the objects of a kind that a SecondaryScheduler depends on."""
@@ -204,8 +230,7 @@ class Operator:
         spec = owner["spec"]
         self._follow_log_level(spec.get("operatorLogLevel", "Normal"))
         hub = await read_hub_facts(self._api, self._clock.now())
-        others = await self._list_others() if read_selector(owner) is not None else []
-        seen = self._observe(await self._count_nodes(spec), hub, others)
+        seen = self._observe(await self._count_nodes(spec), hub)
         plan = build_plan(owner, self._review(spec["schedulerConfig"]), seen)
         await self._apply(owner, plan)
         for reason, message in plan.warnings:
@@ -234,12 +259,11 @@ class Operator:
             return 0  # not every hub has nodes
         return count_tolerated((node.view for node in matching), topology)
 
-    async def _list_others(self) -> list[Json]:
-        """Read and not watched, as nodes are."""
-        listed = [each.document() for each in await self._informers[SECONDARY_SCHEDULERS].objects.list()]
-        return [each for each in listed if each["metadata"]["namespace"] != self._namespace]
+    def _list_others(self) -> list[Json]:
+        owners = self._informers[SECONDARY_SCHEDULERS].store.values()
+        return [each.document() for each in owners if each.view.metadata.namespace != self._namespace]
 
-    def _observe(self, nodes: int, hub: HubFacts, others: Sequence[Json]) -> ObservedOperands:
+    def _observe(self, nodes: int, hub: HubFacts) -> ObservedOperands:
         objects = {item: document for item in MANAGED if (document := self._target.find(item)) is not None}
         copied = (objects.get(CONFIG_MAPS, {}).get("data") or {}).get(KEY)
         lease = self._informers[LEASES].store.get(join_key(self._namespace, NAME))
@@ -249,7 +273,7 @@ class Operator:
             holder=_get_holder(lease),
             nodes=nodes,
             hub=hub,
-            others=others,
+            others=self._list_others(),
             now=self._clock.now(),
         )
 

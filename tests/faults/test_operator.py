@@ -610,6 +610,21 @@ async def test_O_07_a_scheduler_that_is_not_of_fleet_keeps_others_away_unless_fo
 
 
 @virtual
+async def test_O_07_a_foreign_scheduler_that_ends_frees_the_way_at_once() -> None:
+    async with a_scene() as scene:
+        namespace, name = DEFAULT_LEASE.split("/")
+        lease = {"holderIdentity": "hub-agent_1", "leaseDurationSeconds": 60, "renewTime": format_now(scene.clock)}
+        await scene.world.create(LEASES, {"metadata": {"name": name, "namespace": namespace}, "spec": lease})
+        await scene.configure(GOOD)
+        await scene.declare()
+        assert (await scene.condition("Degraded"))[1] == "ForeignScheduler"
+        await scene.edit(LEASES, DEFAULT_LEASE, {"spec": {"holderIdentity": ""}})
+        assert (await scene.condition("Degraded"))[:2] == ("False", "AsExpected")
+        await scene.edit(LEASES, DEFAULT_LEASE, {"spec": lease})
+        assert (await scene.condition("Degraded"))[1] == "ForeignScheduler"
+
+
+@virtual
 async def test_O_07_the_first_scheduler_of_fleet_is_no_foreign_one() -> None:
     async with a_scene() as scene:
         first = Manager(scene.hub, configured(), clock=scene.clock, jitter=no_jitter)
@@ -666,6 +681,37 @@ async def test_O_17_selectors_that_overlap_are_refused_and_named() -> None:
         before = await scene.read_deployed()
         await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"capacity": partition("a", "c")}})
         assert await scene.read_deployed() == before, "what runs stays"
+
+
+@virtual
+async def test_O_17_a_selector_that_no_longer_overlaps_is_used_at_once() -> None:
+    async with a_scene() as scene:
+        await declare_elsewhere(scene, **partition("b", "c"))
+        await scene.configure(GOOD)
+        await scene.declare(capacity=partition("a", "b"))
+        assert (await scene.condition("Degraded"))[1] == "OverlappingSelectors"
+        await scene.edit(SECONDARY_SCHEDULERS, "third/cluster", {"spec": {"capacity": partition("c")}})
+        assert (await scene.condition("Degraded"))[:2] == ("False", "AsExpected")
+        await scene.edit(SECONDARY_SCHEDULERS, "third/cluster", {"spec": {"capacity": partition("a", "c")}})
+        assert (await scene.condition("Degraded"))[1] == "OverlappingSelectors"
+        await scene.world.delete(SECONDARY_SCHEDULERS, "third/cluster")
+        await asyncio.sleep(SETTLED)
+        assert (await scene.condition("Degraded"))[:2] == ("False", "AsExpected")
+
+
+@virtual
+async def test_O_17_a_status_elsewhere_causes_no_reconcile() -> None:
+    async with a_scene() as scene:
+        await declare_elsewhere(scene, **partition("b", "c"))
+        await scene.configure(GOOD)
+        await scene.declare(capacity=partition("a"))
+        asked = len(scene.hub.requests)
+        await scene.world.patch(
+            SECONDARY_SCHEDULERS, "third/cluster", {"status": {"readyReplicas": 1}}, subresource=STATUS
+        )
+        await asyncio.sleep(SETTLED)
+        others = [each for each in scene.hub.requests[asked:] if LEASES.plural not in each.path]
+        assert len(others) == 1, "that of the test"
 
 
 @virtual
