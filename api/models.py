@@ -282,6 +282,56 @@ class SimulateAnswer(ApiModel, frozen=True, kw_only=True):
     impact: Impact | None
 
 
+class ScenarioRequest(ApiModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A sequence of events, instead of a placement with edits. For operators."""
+
+    steps: Annotated[tuple[dict[str, Any], ...], msgspec.Meta(min_length=1, max_length=1000)]
+    """As in the file of `fleet simulate --scenario`: `at`, and `apply`, `delete`, `leave`, `silence`, `recover`, `fill`
+    or `expect`."""
+    until: str | None = None
+    """When it ends, such as `30m`; by default a minute after the last step."""
+    from_: Literal["current"] = msgspec.field(default="current", name="from")
+
+
+class ScenarioAttempt(ApiModel, frozen=True, kw_only=True):
+    after: str
+    """Since the start."""
+    placement: str
+    triggers: tuple[str, ...]
+    """The events that moved the placement to the active queue."""
+    result: str
+    digest: str
+    error: str = ""
+
+
+class ScenarioMove(ApiModel, frozen=True, kw_only=True):
+    placement: str
+    cluster: str
+
+
+class ScenarioStep(ApiModel, frozen=True, kw_only=True):
+    at: str
+    step: str
+    attempts: tuple[ScenarioAttempt, ...]
+    placed: tuple[ScenarioMove, ...]
+    removed: tuple[ScenarioMove, ...]
+    short: tuple[str, ...]
+    """Placements with fewer clusters than they want, when the step ends."""
+    unmet: tuple[str, ...]
+    """Expectations that do not hold."""
+    fits: int | None = None
+    """Of `fill`: how many copies have all their clusters."""
+
+
+class ScenarioAnswer(ApiModel, frozen=True, kw_only=True):
+    start: str
+    holds: bool
+    """Whether everything is as expected, and the scenario was played to its end."""
+    cut: str = ""
+    """Why the scenario was not played to its end: the steps are those that were."""
+    steps: tuple[ScenarioStep, ...]
+
+
 class ReplaySelection(ApiModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     since: str | None = None
     """RFC 3339: attempts that began then or later."""

@@ -63,9 +63,13 @@ def schema_ref(model: type) -> dict[str, str]:
     return {"$ref": f"{_COMPONENTS}{_component_name(model.__name__)}"}
 
 
+def _any_schema(models: tuple[type, ...]) -> dict[str, Any]:
+    references = [schema_ref(model) for model in models]
+    return references[0] if len(references) == 1 else {"anyOf": references}
+
+
 def describe_answers(
-    model: type,
-    *,
+    *models: type,
     example: Any = None,
     examples: Mapping[str, Any] | None = None,
     text: str | None = None,
@@ -75,7 +79,7 @@ def describe_answers(
     description: str = "The answer.",
 ) -> dict[int | str, dict[str, Any]]:
     """The responses of an endpoint, for its decorator."""
-    content: dict[str, Any] = {"application/json": {"schema": schema_ref(model)}}
+    content: dict[str, Any] = {"application/json": {"schema": _any_schema(models)}}
     if example is not None:
         content["application/json"][EXAMPLE] = _encode_example(example)
     if examples is not None:
@@ -123,9 +127,9 @@ def _describe_problem(status: int) -> dict[str, Any]:
     return response
 
 
-def describe_body(model: type, *, example: Any) -> dict[str, Any]:
+def describe_body(*models: type, example: Any) -> dict[str, Any]:
     """The `openapi_extra` of an endpoint with a body."""
-    content = {"application/json": {"schema": schema_ref(model), EXAMPLE: _encode_example(example)}}
+    content = {"application/json": {"schema": _any_schema(models), EXAMPLE: _encode_example(example)}}
     return {"requestBody": {"required": True, "content": content}}
 
 

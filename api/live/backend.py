@@ -9,6 +9,7 @@ from api.live.answer_cache import AnswerCache, FleetChanges
 from api.live.evaluation import DecisionEvaluator
 from api.live.history_reader import HistoryReader
 from api.live.live import LiveState
+from api.live.scenario_process import ScenarioRunner
 from api.live.warnings import WarningEvents
 from fleet.settings import Effective
 
@@ -22,6 +23,7 @@ class Backend:
     answers: AnswerCache
     fleet: FleetChanges
     warnings: WarningEvents
+    scenarios: ScenarioRunner = field(default_factory=ScenarioRunner)
     notices: dict[str, Callable[[], str]] = field(default_factory=dict)
     """What `/readyz` shows without an effect on it, by name."""
     explains_other: bool = False

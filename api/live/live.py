@@ -238,6 +238,8 @@ class LiveState:
             self._residents.keep(is_wanted=self.frameworks.read_residents)
         if self.frameworks.reads_quotas:
             self.caches.watch_quotas()
+        if self.frameworks.decide_groups:
+            self.caches.watch_groups()
 
     def _read_annotations(self, placement: Metadata) -> Mapping[str, str]:
         annotations = self.companions.annotations_of(placement)

@@ -12,11 +12,20 @@ from api.http.bodies import convert_body, read_json_object
 from api.http.examples import REPLAY, SIMULATE, get_example, get_example_text
 from api.http.problems import unprocessable
 from api.http.schema import describe_answers, describe_body
-from api.models import ReplayReport, ReplayRequest, SimulateAnswer, SimulateRequest, SnapshotDocument
-from api.routers.request_context import CurrentRequest
+from api.models import (
+    ReplayReport,
+    ReplayRequest,
+    ScenarioAnswer,
+    ScenarioRequest,
+    SimulateAnswer,
+    SimulateRequest,
+    SnapshotDocument,
+)
+from api.routers.request_context import CurrentRequest, RequestContext
 from api.services.decisions.replay import replay_attempts
 from api.services.export import build_snapshot_document
-from api.services.simulation import check_document, is_about_existing, parse_subject, simulate_placement
+from api.services.scenario import play_scenario, require_rights
+from api.services.simulation import check_document, is_about_existing, is_scenario, parse_subject, simulate_placement
 from api.text.tables import render_replay
 from fleet.explain.answer.rendering import render_simulated
 from fleet.explain.answer.simulate import Simulated
@@ -33,17 +42,24 @@ _REPLAY_TEXT: Final = "100 attempts: 100 the same, 0 skipped\n"
     summary="Simulate a change",
     responses=describe_answers(
         SimulateAnswer,
+        ScenarioAnswer,
         example=get_example("simulate"),
         text=get_example_text("simulate"),
         state=True,
         refusals=(404, 410, 413, 415),
     ),
-    openapi_extra=describe_body(SimulateRequest, example=SIMULATE),
+    openapi_extra=describe_body(SimulateRequest, ScenarioRequest, example=SIMULATE),
 )
 async def simulate(context: CurrentRequest) -> Response:
     """For callers who may create placements in that scope, and read the placement if it exists. Nothing is reserved,
-    written or requeued."""
+    written or requeued.
+
+    With `steps`, for operators who may list all clusters and placements, and create the placements of the steps: the
+    present fleet is played from an empty hub on, by a controller in virtual time, until the end, for 2000 attempts or
+    for 22 seconds; `cut` tells why it ended before."""
     document = await read_json_object(context.request, check=check_document)
+    if is_scenario(document):
+        return await _simulate_steps(context, convert_body(document, ScenarioRequest))
     request = convert_body(document, SimulateRequest)
     namespace, name = parse_subject(request)
     await context.permissions.require(placement_access("create", namespace))
@@ -60,6 +76,13 @@ async def simulate(context: CurrentRequest) -> Response:
         ),
         state=simulated.answer.verdict.state,
     )
+
+
+async def _simulate_steps(context: RequestContext, request: ScenarioRequest) -> Response:
+    await context.require_operator()
+    await require_rights(context.permissions, request)
+    answer, text = await play_scenario(context.backend, context.permissions, request)
+    return context.answer(answer, text=lambda: text)
 
 
 @router.post(

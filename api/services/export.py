@@ -24,7 +24,7 @@ def build_snapshot_document(live: LiveState, settings: Settings) -> SnapshotDocu
         at=format_timestamp(live.now()),
         config_hash=live.frameworks.default.profile.config_hash,
         settings=changed,
-        clusters=tuple(_list_clusters(live)),
+        clusters=tuple(list_cluster_documents(live)),
         placements=_list_documents(each.placements.store for each in kinds),
         policy_snapshots=_list_documents(each.policy_snapshots.store for each in kinds),
         bindings=_list_documents(each.bindings.store for each in kinds),
@@ -36,7 +36,7 @@ def _list_documents(stores: Iterable[Store[Any]]) -> tuple[dict[str, Any], ...]:
     return tuple(observed.document() for store in stores for observed in store.values())
 
 
-def _list_clusters(live: LiveState) -> Iterator[dict[str, Any]]:
+def list_cluster_documents(live: LiveState) -> Iterator[dict[str, Any]]:
     """The fields that decisions read; the others are not watched."""
     head = {"apiVersion": MEMBER_CLUSTERS.api_version, "kind": MEMBER_CLUSTERS.kind}
     for name in live.cluster_names():

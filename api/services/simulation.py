@@ -30,20 +30,19 @@ _IMPACT_SECONDS: Final = 5.0
 
 
 def check_document(document: dict[str, Any]) -> None:
-    """Refuses what needs a specific message: unsupported scenarios, and edits by their operation."""
-    if "steps" in document:
-        raise unprocessable(
-            "steps",
-            None,
-            "scenarios in steps cannot be simulated yet",
-            "leave out steps and send the edits of one scenario",
-        )
+    """Refuses what needs a specific message: edits by their operation, and policies that are too large."""
+    if is_scenario(document):
+        return
     edits = document.get("edits", [])
     if isinstance(edits, list) and len(edits) > _MOST_EDITS:
         raise unprocessable("edits", len(edits), f"there are more than {_MOST_EDITS} edits", "send fewer")
     parse_edits(edits)
     _check_keys("placement", _get_policy(document.get("placement")))
     _check_keys("edits", [edit for edit in edits if edit["op"] == "patch"])
+
+
+def is_scenario(document: dict[str, Any]) -> bool:
+    return "steps" in document
 
 
 def _get_policy(placement: Any) -> Any:

@@ -54,7 +54,7 @@ SIMULATIONS: Final[list[tuple[dict[str, Any], str]]] = [
     ({"placement": {"kind": "ResourcePlacement", "metadata": {"name": "x"}}}, "placement.metadata.namespace"),
     (BIG | {"from": "snapshot"}, "from"),
     (BIG | {"from": "a-1-1"}, "from"),
-    (BIG | {"steps": []}, "steps"),
+    (BIG | {"steps": []}, "placement"),
     (BIG | {"edit": []}, "edit"),
     (BIG | {"edits": {}}, "edits"),
     (BIG | {"edits": [{"op": "setCuont", "value": 3}]}, "edits[0].op"),
@@ -99,15 +99,6 @@ def test_a_wrong_replay_is_told_where(running: Running, body: dict[str, Any], fi
     answer = running.call(running.stage.post("/v1/replay", body))
 
     assert (answer.status_code, answer.json()["field"]) == (422, field), answer.text
-
-
-def test_W_17_a_scenario_is_refused_and_what_can_be_asked_instead_is_said(running: Running) -> None:
-    steps = [{"at": "0s", "edits": [{"op": "setCount", "value": 3}]}, {"at": "30s", "expect": {}}]
-    answer = running.call(running.stage.post("/v1/simulate", BIG | {"steps": steps}))
-
-    assert answer.status_code == 422
-    assert answer.json()["detail"] == "scenarios in steps cannot be simulated yet"
-    assert answer.json()["next"] == "leave out steps and send the edits of one scenario"
 
 
 def test_there_is_no_answer_about_a_group_and_where_its_status_is_is_said(running: Running) -> None:

@@ -267,7 +267,7 @@ def test_the_api_may_read_and_ask_who_may(helm: Helm) -> None:
     assert rights_of(helm.combination("default").one("ClusterRole", "fleet-api")) == (
         on(CLUSTER, "memberclusters", "list watch")
         | on(PLACEMENT, kinds, "list watch")
-        | on(SCHEDULING, f"{COMPANIONS} {QUOTAS}", "list watch")
+        | on(SCHEDULING, f"{COMPANIONS} {QUOTAS} {GROUPS}", "list watch")
         | on(PLACEMENT, "clusterresourceplacementdisruptionbudgets", "list watch")
         | on("scheduling.k8s.io", "priorityclasses", "list watch")
         | on(SCHEDULING, "placementapprovals clusterplacementapprovals", "get create")

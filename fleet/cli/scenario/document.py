@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from fleet.cli.input.documents import ParsedDocument, parse_documents
+from fleet.cli.input.documents import parse_documents
 from fleet.cli.input.files import read_texts
 from fleet.cli.input.problems import Findings
-from fleet.model.fields import check_fields
+from fleet.errors import InputError
+from fleet.model.fields import check_fields, path_text
 from fleet.settings.values import Duration
 
 KIND: Final = "FleetScenario"
@@ -129,16 +130,27 @@ def read_scenario(file: str, findings: Findings) -> ScenarioDocument | None:
     if findings.problems:
         return None
     scenario = ScenarioDocument.model_validate(document.content)
-    _check_times(document, scenario, findings)
+    for path, message in _find_time_problems(scenario):
+        findings.report(document.at(path), message)
     return None if findings.problems else scenario
 
 
-def _check_times(document: ParsedDocument, scenario: ScenarioDocument, findings: Findings) -> None:
+def parse_scenario(content: dict[str, Any]) -> ScenarioDocument:
+    """Raises InputError with the first problem."""
+    for problem in check_fields(content, ScenarioDocument, most=1):
+        raise InputError(problem.message, field=path_text(problem.path))
+    scenario = ScenarioDocument.model_validate(content)
+    for path, message in _find_time_problems(scenario):
+        raise InputError(message, field=path_text(path))
+    return scenario
+
+
+def _find_time_problems(scenario: ScenarioDocument) -> Iterator[tuple[Sequence[str | int], str]]:
     before = 0.0
     for number, step in enumerate(scenario.steps):
         if step.at.seconds < before:
             message = f"steps[{number}].at: {step.at} is before the step above it: put steps in the order of time"
-            findings.report(document.at(("steps", number, "at")), message)
+            yield ("steps", number, "at"), message
         before = step.at.seconds
     if scenario.end > LONGEST:
-        findings.report(document.at(("until",)), "until: a scenario may last 31 days at most")
+        yield ("until",), "until: a scenario may last 31 days at most"

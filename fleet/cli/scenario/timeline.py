@@ -23,6 +23,8 @@ def render_timeline(timeline: Timeline, page: Page) -> str:
     unmet = [f"{step.at}  {line}" for step in steps for line in step.unmet]
     if unmet:
         lines += ["", apply_style("NOT AS EXPECTED", "bold"), *unmet]
+    if timeline.cut:
+        lines += ["", f"cut short before its end: {timeline.cut}"]
     return finish("\n".join(lines), page) + "\n"
 
 
@@ -32,6 +34,7 @@ def build_timeline_report(timeline: Timeline) -> dict[str, Any]:
         "kind": "FleetScenarioReport",
         "start": f"{timeline.start:%Y-%m-%dT%H:%M:%SZ}",
         "holds": timeline.holds,
+        **({"cut": timeline.cut} if timeline.cut else {}),
         "ignored": dict(timeline.ignored),
         "steps": [_build_step(step) for step in timeline.steps],
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from copy import deepcopy
 from datetime import datetime
 from random import Random
@@ -141,6 +142,17 @@ async def _run(settings: Settings, start: datetime) -> Outcome:
     return Outcome(attempts.read, moves)
 
 
+async def create_all(world: World, documents: Sequence[Json]) -> None:
+    """With the status that they have."""
+    for document in documents:
+        content = deepcopy(document)
+        status = content.pop("status", None)
+        resource = _RESOURCES[content["kind"]]
+        await world.create(resource, content)
+        if status is not None:
+            await world.patch(resource, content["metadata"]["name"], {"status": status}, subresource=STATUS)
+
+
 class _Attempts:
     def __init__(self, start: datetime) -> None:
         self._start = int(start.timestamp() * 1e9)
@@ -160,14 +172,10 @@ class _Fleet:
         self._names: list[str] = []
 
     async def create(self, document: Json) -> None:
-        content = deepcopy(document)
-        status = content.pop("status", None)
-        await self.world.create(_RESOURCES[content["kind"]], content)
-        if status is not None:
-            name = content["metadata"]["name"]
-            await self.world.patch(MEMBER_CLUSTERS, name, {"status": status}, subresource=STATUS)
-            self._names.append(name)
-            await self._report(name)
+        await create_all(self.world, [document])
+        if document["kind"] == MEMBER_CLUSTERS.kind:
+            self._names.append(document["metadata"]["name"])
+            await self._report(self._names[-1])
 
     async def send_heartbeats(self) -> None:
         while True:
