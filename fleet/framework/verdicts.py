@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fleet.framework.request import PlacementRequest
 from fleet.framework.status import ALREADY_SELECTED, NO_DETAILS, Code, Status
 from fleet.framework.types import PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
-from fleet.snapshot.columns.bitset import BoolArray, as_bits, each_row, to_bools
+from fleet.snapshot.columns.bitset import BoolArray, as_bits, each_row, from_rows, to_bools, to_rows
 from fleet.snapshot.frame import Frame
 
 ALIVE: Final = -1
@@ -215,6 +215,21 @@ class Verdicts:
             for number in np.flatnonzero(numbers).tolist():
                 totals[judge.name, self._name(rejection, number)] += int(numbers[number])
         return totals
+
+    def split_by_reason(self, rejection: FilterRejection, rows: int) -> dict[str, int]:
+        """Some of its rows, by the names of their reasons."""
+        reasons = rejection.verdict.reason
+        if isinstance(reasons, int):
+            return {self._name(rejection, reasons): rows} if rows else {}
+        members = to_rows(rows, self.frame.size)
+        by_number: dict[int, list[int]] = {}
+        for row, number in zip(members.tolist(), reasons[members].tolist(), strict=True):
+            by_number.setdefault(number, []).append(row)
+        by_name: dict[str, int] = {}
+        for number, same in by_number.items():
+            name = self._name(rejection, number)
+            by_name[name] = by_name.get(name, 0) | from_rows(same)
+        return by_name
 
     def already_selected(self) -> int:
         """Rows passed over because the placement is there already."""

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from fleet.explain.facts.outcomes import ClusterOutcome, ClusterOutcomes
-from fleet.explain.facts.rejections import ClusterRejection, find_first_rejection, find_rejection, split_by_reason
+from fleet.explain.facts.rejections import ClusterRejection, find_first_rejection, find_rejection
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.cycle.inspection import judge_all, judge_unplaced, rank_all
@@ -153,7 +153,7 @@ class VerdictMatrix:
     def split_by_reason(self, plugin: str, rows: int) -> dict[str, int]:
         """Rows that the filter rejects, by the name of the reason."""
         rejection = self._found[plugin]
-        return split_by_reason(self.compute_verdicts(plugin), rejection, rows & rejection.rows)
+        return self.compute_verdicts(plugin).split_by_reason(rejection, rows & rejection.rows)
 
     def find_status(self, plugin: str, row: int) -> Status | None:
         return self.compute_verdicts(plugin).status(row)

@@ -25,7 +25,7 @@ from fleet.framework.cycle.decision import Decision
 from fleet.framework.explaining import LOWEST
 from fleet.framework.status import Code, message_of
 from fleet.framework.types import Reason
-from fleet.framework.verdicts import FilterRejection, Judge, Verdicts
+from fleet.framework.verdicts import Judge, Verdicts
 from fleet.snapshot.columns.bitset import each_row, from_rows, split_by_count, to_rows
 
 PICK_FIXED_PLUGIN: Final = "PickFixed"
@@ -124,7 +124,7 @@ def group_rejections(outcomes: ClusterOutcomes) -> Iterator[RejectionGroup]:
     for rejection in verdicts.rejections:
         rows = rejection.rows & left
         left &= ~rows
-        for reason, members in split_by_reason(verdicts, rejection, rows).items():
+        for reason, members in verdicts.split_by_reason(rejection, rows).items():
             key = (verdicts.judges[rejection.plugin].name, reason)
             sorted_out[key] = sorted_out.get(key, 0) | members
     if left:
@@ -134,22 +134,6 @@ def group_rejections(outcomes: ClusterOutcomes) -> Iterator[RejectionGroup]:
         sorted_out[key] = left
     for (plugin, reason), members in sorted_out.items():
         yield RejectionGroup(plugin, reason, members)
-
-
-def split_by_reason(verdicts: Verdicts, rejection: FilterRejection, rows: int) -> dict[str, int]:
-    """The name is looked up for one row of each number only."""
-    reasons = rejection.verdict.reason
-    if not rows or isinstance(reasons, int):
-        return {_find_reason_name(verdicts, next(each_row(rows))): rows} if rows else {}
-    members = to_rows(rows, verdicts.frame.size)
-    by_number: dict[int, list[int]] = {}
-    for row, number in zip(members.tolist(), reasons[members].tolist(), strict=True):
-        by_number.setdefault(number, []).append(row)
-    by_name: dict[str, int] = {}
-    for same in by_number.values():
-        name = _find_reason_name(verdicts, same[0])
-        by_name[name] = by_name.get(name, 0) | from_rows(same)
-    return by_name
 
 
 def find_equivalence_classes(decision: Decision, group: RejectionGroup) -> Iterator[tuple[int, int]]:

@@ -20,10 +20,11 @@ from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Target
 from fleet.framework.runtime.effects import Failure, HookResult
 from fleet.framework.runtime.reserve_permit import PermitResult, newly_chosen
-from fleet.framework.status import Code, Status, code_of
+from fleet.framework.status import NO_DETAILS, Code, Status, code_of
 from fleet.framework.types import GroupState
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.binding.binding_cycle import STOPPING, CycleFailed
+from fleet.scheduler.groups.group_evidence import GroupEvidence
 from fleet.scheduler.groups.growing_overlay import Overlay
 from fleet.snapshot.columns.bitset import each_row
 from fleet.snapshot.frame import Frame
@@ -40,8 +41,15 @@ Placed = Mapping[PlacementKey, frozenset[str]]
 class GroupRejected(CycleFailed):
     """Nothing of the member is reserved. `rejectors` are the plugins that refuse it within the group."""
 
-    def __init__(self, message: str, target: Target, rejectors: Collection[str] = ()) -> None:
-        super().__init__(Failure("permit", target, Status(Code.UNSCHEDULABLE, (message,), plugin=GANG)))
+    def __init__(
+        self,
+        message: str,
+        target: Target,
+        rejectors: Collection[str] = (),
+        details: Mapping[str, Any] = NO_DETAILS,
+    ) -> None:
+        status = Status(Code.UNSCHEDULABLE, (message,), plugin=GANG, details=details)
+        super().__init__(Failure("permit", target, status))
         self.args = (message,)
         self.rejectors = frozenset((GANG, *rejectors))
 
@@ -98,10 +106,17 @@ class _Choice(NamedTuple):
     fits: bool
 
 
+class _Domain(NamedTuple):
+    name: str
+    """The value of the topology key; empty without one."""
+    clusters: frozenset[str] | None
+    """The only ones that members may get; None for all."""
+
+
 class _Trial(NamedTuple):
     """The group in one domain, or anywhere."""
 
-    allowed: frozenset[str] | None
+    domain: _Domain
     choices: dict[PlacementKey, _Choice]
     fitting: int
     """With those that are placed."""
@@ -125,6 +140,7 @@ class GroupAttempt:
         self._all_arrived = asyncio.Event()
         self._errors: dict[PlacementKey, Exception] = {}
         self._rules: GroupRules | None = None
+        self._evidence = GroupEvidence()
         self._chosen: set[PlacementKey] = set()
         """Reserved; to be permitted."""
         self._permitted: dict[PlacementKey, frozenset[str]] = {}
@@ -249,9 +265,14 @@ class GroupAttempt:
                 is_refused = True
                 target = _NO_TARGET if choice is None else next(iter(newly_chosen(choice.decision)), _NO_TARGET)
                 own = () if choice is None or choice.fits else choice.decision.rejectors
-                outcome.set_exception(GroupRejected(message, target, own))
+                outcome.set_exception(GroupRejected(message, target, own, self._describe(trial, key)))
         if is_refused:
             self._store.note_rejection(self.name, message)
+
+    def _describe(self, trial: _Trial | None, key: PlacementKey) -> Mapping[str, Any]:
+        if trial is None or self._rules is None:
+            return NO_DETAILS
+        return self._evidence.describe(key, self._rules.needed).to_details()
 
     def _describe_shortage(self, rules: GroupRules, trial: _Trial) -> str:
         if rules.members < rules.needed:
@@ -266,8 +287,9 @@ class GroupAttempt:
         """The first domain that fits all; else that which fits most."""
         best: _Trial | None = None
         last: _Trial | None = None
-        for allowed in self._list_domains(rules):
-            last = await (self._try_same(rules, allowed) if rules.same_clusters else self._try(rules, allowed))
+        for domain in self._list_domains(rules):
+            last = await (self._try_same(rules, domain) if rules.same_clusters else self._try(rules, domain))
+            self._note_trial(last)
             if best is None or last.fitting > best.fitting:
                 best = last
             if len(last.choices) == len(self._members) and all(choice.fits for choice in last.choices.values()):
@@ -275,13 +297,19 @@ class GroupAttempt:
         assert best is not None, "there is a domain, if only an empty one"
         if best is last:
             return best
-        return await self._try(rules, best.allowed)
+        return await self._try(rules, best.domain)
 
-    async def _try_same(self, rules: GroupRules, allowed: frozenset[str] | None) -> _Trial:
+    def _note_trial(self, trial: _Trial) -> None:
+        size = self._read_frame().count if trial.domain.clusters is None else len(trial.domain.clusters)
+        choices = {key: (choice.decision, choice.fits) for key, choice in trial.choices.items()}
+        self._evidence.add(trial.domain.name, trial.fitting, choices, size)
+
+    async def _try_same(self, rules: GroupRules, domain: _Domain) -> _Trial:
         """What the first member picks is for all; a cluster that some member does not get is for none."""
+        allowed = domain.clusters
         known = frozenset(self._list_names(self._read_frame())) if allowed is None else allowed
         while True:
-            trial = await self._try(rules, known)
+            trial = await self._try(rules, _Domain("", known))
             unfit = next((choice for choice in trial.choices.values() if not choice.fits), None)
             first = next((choice for choice in trial.choices.values() if choice.fits), None)
             if unfit is None or first is None or allowed is not None:
@@ -291,11 +319,11 @@ class GroupAttempt:
                 return trial
             known -= lacking
 
-    async def _try(self, rules: GroupRules, allowed: frozenset[str] | None) -> _Trial:
+    async def _try(self, rules: GroupRules, domain: _Domain) -> _Trial:
         self._errors.clear()
         for member in self._members.values():
             member.discard()
-        so_far, choices = Overlay(allowed), dict[PlacementKey, _Choice]()
+        so_far, choices = Overlay(domain.clusters), dict[PlacementKey, _Choice]()
         fitting = sum(key not in self._members for key in rules.placed)
         order = sorted(self._members.values(), key=lambda each: (-each.priority, str(each.key)))
         order.sort(key=lambda each: (each.key not in rules.planned, each.key not in rules.placed))
@@ -317,22 +345,22 @@ class GroupAttempt:
                 so_far.add(inputs, decision, rules.planned.get(member.key, ()))
                 if rules.same_clusters and len(_list_clusters(decision)):
                     so_far.allowed = _list_clusters(decision)
-        return _Trial(allowed, choices, fitting)
+        return _Trial(domain, choices, fitting)
 
-    def _list_domains(self, rules: GroupRules) -> Iterator[frozenset[str] | None]:
+    def _list_domains(self, rules: GroupRules) -> Iterator[_Domain]:
         """The smallest first."""
         frame = self._read_frame()
         taken = frozenset[str]().union(*rules.placed.values()).intersection(self._list_names(frame))
         if rules.same_clusters:
-            yield taken or None
+            yield _Domain("", taken or None)
         elif not rules.topology_key:
-            yield None
+            yield _Domain("", None)
         else:
-            domains = group_by_label(frame, rules.topology_key)
-            own = [names for names in domains if taken & names] if taken else domains
-            yield from own[:1] if taken else own
+            domains = _group_by_label(frame, rules.topology_key)
+            own = [domain for domain in domains if taken & domain[1]] if taken else domains
+            yield from (_Domain(*domain) for domain in (own[:1] if taken else own))
             if not own:
-                yield frozenset()
+                yield _Domain("", frozenset())
 
     def _list_names(self, frame: Frame) -> Iterator[str]:
         return (frame.name(row) for row in each_row(frame.valid))
@@ -363,15 +391,16 @@ class GroupAttempt:
             self._commits[key].set_result(None)
 
 
-def group_by_label(frame: Frame, label: str) -> list[frozenset[str]]:
-    """The clusters of each value, the fewest first, then by value. Clusters without the label are in none."""
+def _group_by_label(frame: Frame, label: str) -> list[tuple[str, frozenset[str]]]:
+    """The clusters of each value, with it: the fewest first, then by value. Clusters without the label are in none."""
     domains: dict[str, set[str]] = {}
     for row in each_row(frame.valid):
         metadata = frame.cluster(row).metadata
         value = (metadata.labels or {}).get(label)
         if value is not None:
             domains.setdefault(value, set()).add(metadata.name)
-    return [frozenset(names) for _, names in sorted(domains.items(), key=lambda each: (len(each[1]), each[0]))]
+    order = sorted(domains.items(), key=lambda each: (len(each[1]), each[0]))
+    return [(value, frozenset(names)) for value, names in order]
 
 
 def _fits(decision: Decision) -> bool:
