@@ -43,6 +43,22 @@ class WaitingList(ApiModel, frozen=True, kw_only=True):
     items: tuple[WaitingModel, ...]
 
 
+class GateModel(ApiModel, frozen=True, kw_only=True):
+    """What keeps the placement out of the queue."""
+
+    by: str
+    """The plugin, or what stands for one."""
+    message: str
+    since: str
+    """Empty where that is not known yet."""
+    gates: tuple[str, ...]
+    """The placement's own gates that are left."""
+    cleared_by: str
+    """Who may clear them, in words."""
+    clearable: tuple[str, ...]
+    """Those that the caller may clear here."""
+
+
 class AllowRequest(ApiModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     plugin: str
     target: str | None = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from api.group_models import GroupModel
 from api.models import ApiModel, DecisionModel
-from api.waiting_models import WaitingModel
+from api.waiting_models import GateModel, WaitingModel
 from fleet.explain.answer.parts import Answer
 
 
@@ -89,22 +90,6 @@ class EvaluationModel(ApiModel, frozen=True, kw_only=True):
     summary: str
 
 
-class GateModel(ApiModel, frozen=True, kw_only=True):
-    """What keeps the placement out of the queue."""
-
-    by: str
-    """The plugin, or what stands for one."""
-    message: str
-    since: str
-    """Empty where that is not known yet."""
-    gates: tuple[str, ...]
-    """The placement's own gates that are left."""
-    cleared_by: str
-    """Who may clear them, in words."""
-    clearable: tuple[str, ...]
-    """Those that the caller may clear here."""
-
-
 Phase = Literal["Selected", "Evicting", "Drained"]
 
 
@@ -157,3 +142,5 @@ class WhyAnswer(Answer, frozen=True, kw_only=True, rename="camel"):
     """Of a placement that is Waiting or Binding: the chosen clusters, and who has to allow which."""
     preempting: PreemptingModel | None = None
     """Of a placement that is Preempting: where room is made, and at whose expense."""
+    group: GroupModel | None = None
+    """The group that the placement belongs to."""

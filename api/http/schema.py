@@ -92,7 +92,7 @@ def describe_answers(
         responses[200]["headers"] = {"ETag": _header("Of this answer.")}
         responses[304] = {"description": "Nothing changed since the answer with that ETag."}
     if state:
-        responses[200].setdefault("headers", {})[STATE] = _header("`verdict.state`, also where the answer is text.")
+        responses[200].setdefault("headers", {})[STATE] = _header("The state in the answer, also where it is text.")
     return responses | describe_refusals(*refusals)
 
 

@@ -191,7 +191,13 @@ def compute_present_state(
         return None
     if queue is not None and queue.space in ("backoff", "error"):
         return "BackingOff"
-    return None if was_decided else "Queued"
+    return None if was_decided else name_undecided(attempt)
+
+
+def name_undecided(attempt: HistoryAttempt | None) -> State:
+    """The state of a placement on whose policy nothing is published."""
+    is_refused = attempt is not None and attempt.ending == AttemptResult.REJECTED.value
+    return "Unschedulable" if is_refused else "Queued"
 
 
 # --- events -----------------------------------------------------------------------------------------------------------

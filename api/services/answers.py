@@ -85,7 +85,7 @@ async def _make(backend: Backend, permissions: Permissions, query: WhyQuery, ren
     key = AnswerKey((query, render is not None), explanation.visibility.digest, explanation.may_edit_clusters)
     depends_on_others = explanation.present is not None and explanation.present.depends_on_others
     explained = explanation.answer
-    is_personal = (explained.waiting or explained.gate or explained.preempting) is not None
+    is_personal = (explained.waiting or explained.gate or explained.preempting or explained.group) is not None
     if not explanation.answer.history_unavailable_since and not depends_on_others and not is_personal:
         backend.answers.put(key, _build_entry(backend, answer, explanation, began))
     return answer

@@ -10,6 +10,7 @@ import msgspec
 
 from api.auth.access import AccessRequest
 from api.auth.permissions import Permissions, Visibility
+from api.group_models import GroupModel
 from api.http.problems import refusal
 from api.live.backend import Backend
 from api.live.evaluation import EvaluatedDecision
@@ -21,6 +22,7 @@ from api.live.queue_status import (
     compute_present_state,
     find_queue_place,
     list_wake_events,
+    name_undecided,
 )
 from api.live.warnings import WarningEvent
 from api.services.decisions.attempts import (
@@ -36,10 +38,11 @@ from api.services.decisions.attempts import (
 )
 from api.services.decisions.departures import find_departed, list_given_up
 from api.services.decisions.foreign_decisions import compare_with_bound
+from api.services.held.groups import find_group_of
 from api.services.held.preempting import describe_preempting, list_preemptions
 from api.services.held.waiting import describe_gate, describe_waiting, list_answerable, list_clearable
-from api.waiting_models import WaitingModel
-from api.why_models import GateModel, PreemptingModel, QueueModel, Waker, WhyAnswer
+from api.waiting_models import GateModel, WaitingModel
+from api.why_models import PreemptingModel, QueueModel, Waker, WhyAnswer
 from fleet.errors import HistoryUnavailable
 from fleet.explain.answer.answer import AnswerContext, build_answer, state_of
 from fleet.explain.answer.parts import ProblemPart, State, StatusNote
@@ -93,6 +96,7 @@ class _Held:
     gate: GateModel | None = None
     waiting: WaitingModel | None = None
     preempting: PreemptingModel | None = None
+    group: GroupModel | None = None
 
     @property
     def state(self) -> State | None:
@@ -143,6 +147,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
     may_edit_clusters = await permissions.allow(EDIT_CLUSTERS)
     asked = backend.live.find_placement(query.key, with_bindings=False)
     rights = _Rights() if asked is None else await _load_rights(backend, permissions, asked)
+    group = None if asked is None else await find_group_of(backend, permissions, asked, visibility)
     async with backend.evaluator.admit(permissions.caller.name):
         if query.attempt is None:
             record = await load_record(backend, query.key)
@@ -159,7 +164,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
             wakers = await evaluated.run(_list_wakers, backend.live, record, visibility)
             place = find_queue_place(backend.live, query.key) if query.attempt is None else None
             queue = None if place is None else _build_queue(backend, record, place, wakers)
-            held = _find_what_holds(backend, query, record, visibility, queue, rights)
+            held = _find_what_holds(backend, query, record, visibility, queue, rights, group)
             context = _build_context(
                 backend,
                 query,
@@ -302,6 +307,7 @@ def _build_answer(inputs: _Inputs) -> WhyAnswer:
         gate=inputs.held.gate,
         waiting=inputs.held.waiting,
         preempting=inputs.held.preempting,
+        group=inputs.held.group,
     )
 
 
@@ -341,7 +347,7 @@ def _build_context(
         elif refused:
             state = "InputError"
         elif state is None and rate_outcome(evaluated.decision) != UNDECIDED:
-            state = published or "Queued"
+            state = published or name_undecided(record.newest)
             notes += _describe_lag(state, evaluated, attempt)
     return AnswerContext(
         state=state,
@@ -393,6 +399,7 @@ def _find_what_holds(
     visibility: Visibility,
     queue: QueueModel | None,
     rights: _Rights,
+    group: GroupModel | None,
 ) -> _Held:
     """Of the present state."""
     placement = record.placement
@@ -400,7 +407,7 @@ def _find_what_holds(
         return _Held()
     waiting = describe_waiting(backend, placement, visibility, rights.answerable)
     preempting = describe_preempting(backend.live, placement, visibility, rights.readable)
-    return _Held(describe_gate(backend, placement, queue, rights.clearable), waiting, preempting)
+    return _Held(describe_gate(backend, placement, queue, rights.clearable), waiting, preempting, group)
 
 
 def _compute_state(query: WhyQuery, record: PlacementRecord, queue: QueueModel | None) -> State | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from api.text.groups import describe_group
 from api.text.waiting import describe_approvers
 from api.why_models import PreemptingModel, QueueModel, WhyAnswer
 from fleet.explain.answer.rendering import WIDTH, render, render_cluster
@@ -36,7 +37,12 @@ def _render_evaluation(answer: WhyAnswer, page: Page) -> str:
 
 
 def _render_held(answer: WhyAnswer, page: Page) -> str:
-    """What people keep the placement from."""
+    """What people keep the placement from, and the other members of its group."""
+    group = "" if answer.group is None else describe_group(answer.group)
+    return "\n".join(filter(None, (_render_hold(answer, page), group)))
+
+
+def _render_hold(answer: WhyAnswer, page: Page) -> str:
     if answer.gate is not None:
         since = f" since {format_moment(answer.gate.since)}" if answer.gate.since else ""
         return f"held by {answer.gate.by}{since}: {answer.gate.message}"

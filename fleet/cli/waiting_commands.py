@@ -1,4 +1,5 @@
-"""Options of the commands that answer placements that wait. Their implementations are imported when they run."""
+"""Options of the commands about placements that wait for approval, or for each other. Their implementations are
+imported when they run."""
 
 from __future__ import annotations
 
@@ -25,6 +26,11 @@ _WAITING: Final = """
     fleet waiting
     fleet waiting --cluster ams-1 -o json
 """
+_GROUPS: Final = """
+    fleet groups
+    fleet groups shards
+    fleet groups orders/shards -o json
+"""
 _DENY: Final = """
     fleet deny web -m 'not before the release'
 """
@@ -36,6 +42,7 @@ gates = CommandLine(help="Gates that hold placements back.")
 
 def add_to(app: CommandLine) -> None:
     app.add(ASK, examples=_WAITING)(with_hub_options(waiting))
+    app.add(ASK, examples=_GROUPS)(with_hub_options(groups))
     app.add(CHANGE, examples=_DENY)(with_hub_options(deny))
     gates.add(CHANGE, examples=_CLEAR)(with_hub_options(clear))
     app.add_typer(gates, name="gates", rich_help_panel=CHANGE)
@@ -56,6 +63,34 @@ def waiting(
 
     connection = resolve_connection(api, token_file)
     raise typer.Exit(show_waiting(connection, cluster=cluster, plugin=plugin, form=output.value))
+
+
+def groups(
+    group: Annotated[
+        str | None, typer.Argument(metavar="GROUP", help="shards, or orders/shards (default: list all).")
+    ] = None,
+    *,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the group.", show_default=False),
+    ] = None,
+    output: Output = Form.TEXT,
+    api: ApiUrl = None,
+    token_file: TokenFile = None,
+) -> None:
+    """List the placement groups, or explain why one is where it is: its members, what each waits for, and where those
+    that do not fit were tried.
+
+    Exit codes: 0 it is scheduled, or none was named; 1 it is not; 2 no answer.
+    """
+    from fleet.cli.client.names import PlacementName
+    from fleet.cli.commands.groups import explain_group, list_groups
+
+    name = None if group is None else PlacementName.parse(group, namespace)
+    connection = resolve_connection(api, token_file)
+    if name is None:
+        raise typer.Exit(list_groups(connection, form=output.value))
+    raise typer.Exit(explain_group(connection, name, form=output.value))
 
 
 def deny(

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fleet.clock import Clock
 from fleet.framework.explaining import HintRegistration
@@ -47,7 +47,7 @@ class Script:
     """Of the attempts that came to Reserve."""
     on_made: Callable[[Acting, Handle], None] = lambda *_: None
     seen: list[tuple[str, Any, Any]] = field(default_factory=list)
-    """By plugins whose `see` handles a watch."""
+    """By plugins whose `see` handles a watch, and by Keeping: hook and placement, what was kept, and the state."""
 
     def act(self, plugin: str, hook: str, cluster: str) -> Any:
         self.journal.append(f"{plugin}.{hook}({cluster})")
@@ -142,6 +142,31 @@ class Looking(Acting):
         return await self._act("pre_bind_preflight", target)
 
 
+class _Kept(NamedTuple):
+    placement: str
+
+    def clone(self) -> _Kept:
+        return self
+
+
+class Keeping(Acting):
+    """Keeps in the state of the attempt which placement is decided. Notes what it finds there, and the state itself."""
+
+    def pre_filter(self, ctx: Any, state: Any, req: Any, frame: Any) -> Any:
+        self._note("pre_filter", req.key, state)
+        state.write("keeping", _Kept(req.key))
+
+    async def reserve(self, ctx: Any, state: Any, placement: Any, target: Any) -> Any:
+        self._note("reserve", placement.key, state)
+
+    async def permit(self, ctx: Any, state: Any, placement: Any, target: Any) -> Any:
+        self._note("permit", placement.key, state)
+
+    def _note(self, hook: str, key: str, state: Any) -> None:
+        kept = state.read("keeping", default=None)
+        self.script.seen.append((f"{hook} {key}", None if kept is None else kept.placement, state))
+
+
 class _Undoing:
     def name(self) -> str:
         return "Undoing"
@@ -154,7 +179,7 @@ def make_undoing(raw: Any = None, handle: Handle | None = None) -> UnreserveOnly
     return UnreserveOnly(_Undoing())
 
 
-_PLUGINS: Final = {name: name for name in ("First", "Second", "Quota", "Plain", "Looking")} | {
+_PLUGINS: Final = {name: name for name in ("First", "Second", "Quota", "Plain", "Looking", "Keeping")} | {
     "Undoing": "make_undoing"
 }
 SOURCE: Final = f"from tests.faults.acting import {', '.join(_PLUGINS.values())}\n"

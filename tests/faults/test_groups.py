@@ -302,6 +302,58 @@ async def test_a_profile_without_the_plugin_holds_members_and_says_so(tmp_path: 
         assert item.gate.message == "its group web needs plugin GangPlacement, which profile plain does not have"
 
 
+KEEPING: Final = """
+profiles:
+- schedulerName: DefaultScheduler
+  base: ExtendedProfile
+  plugins:
+    multiPoint: {enabled: [{name: GangPlacement}]}
+    preFilter: {enabled: [{name: Keeping}]}
+    reserve: {enabled: [{name: Keeping}]}
+    permit: {enabled: [{name: Keeping}]}
+"""
+
+
+@virtual
+async def test_F3_021_every_member_and_every_run_of_its_decision_has_a_state_of_its_own(tmp_path: Path) -> None:
+    with acting_plugins(tmp_path) as script:
+        async with a_scene(tmp_path, KEEPING) as scene:
+            for name, cpu, region in (("ams", "1", "small"), ("cork", "3", "large"), ("dub", "3", "large")):
+                await join(scene.world, name, cpu=cpu)
+                await scene.world.relabel(name, region=region)
+            await a_group(scene, topologyKey="region")
+            await place(scene, "p1", "p2", "p3")
+            await are_bound(scene, 3)
+            decisions = [(each, kept) for each, kept, _ in script.seen if each.startswith("pre_filter")]
+            assert {each for each, _ in decisions} == {"pre_filter p1", "pre_filter p2", "pre_filter p3"}
+            assert len(decisions) > 3, "the small region was tried before the large one"
+            assert {kept for _, kept in decisions} == {None}
+            states = {id(state) for each, _, state in script.seen if each.startswith("pre_filter")}
+            assert len(states) == len(decisions)
+            effects = {(each, kept) for each, kept, _ in script.seen if not each.startswith("pre_filter")}
+            assert effects == {(f"{hook} p{n}", f"p{n}") for hook in ("reserve", "permit") for n in (1, 2, 3)}
+
+
+@virtual
+async def test_X_22_no_policy_snapshot_is_written_while_the_group_waits_or_is_missing(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="1")
+        await place(scene, "p1", "p2")
+        await place(scene, "q1", group="missing")
+        await a_group(scene)
+        await asyncio.sleep(3600)
+        assert (await read_condition(scene))[:2] == ("False", "GroupInfeasible")
+        assert not any(map(touches_snapshot, scene.hub.requests))
+        await join(scene.world, "dub", cpu="1")
+        await are_bound(scene, 2)
+        await asyncio.sleep(60)
+        assert sum(map(touches_snapshot, scene.hub.requests)) == 2
+
+
+def touches_snapshot(request: Request) -> bool:
+    return "schedulingpolicysnapshots" in request.path and request.method in ("PUT", "PATCH")
+
+
 # --- bound in part ----------------------------------------------------------------------------------------------------
 
 

@@ -16,8 +16,8 @@ from api.auth.permissions import Permissions, Visibility
 from api.http.problems import ProblemError, not_found, refusal
 from api.live.backend import Backend
 from api.live.live import LivePlacement
-from api.waiting_models import WaitingList, WaitingModel, WaitingTargetModel
-from api.why_models import GateModel, QueueModel
+from api.waiting_models import GateModel, WaitingList, WaitingModel, WaitingTargetModel
+from api.why_models import QueueModel
 from fleet.clock import SECOND
 from fleet.framework.approvals import DENIED, PLUGIN, ApprovalFacts, judge, may_answer
 from fleet.informers.cache import PlacementKinds

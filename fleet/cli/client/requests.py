@@ -45,6 +45,7 @@ _COMMANDS: Final = (
     (re.compile(r"GET /v1/placements/\{ns\}/\{name\}/why"), "`fleet why PLACEMENT`"),
     (re.compile(r"GET /v1/placements(?!/)"), "`fleet get placements`"),
     (re.compile(r"GET /v1/clusters(?!/)"), "`fleet get clusters`"),
+    (re.compile(r"GET /v1/groups(?!/)"), "`fleet groups`"),
 )
 _PROBE_TIMEOUT: Final = 5.0
 _MAY_BE_MISSING: Final = (http.client.FORBIDDEN, http.client.NOT_FOUND)
