@@ -196,6 +196,7 @@ class Scheduler:
             classes=self._priority_classes,
             room=self._room,
             quotas=self._quotas,
+            waits=self.parked,
             compares_room=self._compares_room,
         )
         self._placed.need(is_needed=self.frameworks.evict)
@@ -272,6 +273,7 @@ class Scheduler:
             clock=clock,
         )
         self._placed.on_budget = self._enqueue_evicting
+        self.parked.on_change = self._preemptions.note_wait
         self.companion_status.find_preemptor = self._preemptions.find
         self._approval_watch = ApprovalWatch(
             caches,

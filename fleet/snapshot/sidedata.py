@@ -42,6 +42,8 @@ def list_recent_columns(load: str) -> tuple[str, str, str, str]:
 
 LEAVING: Final = "Leaving"
 """State of a binding that is given up, whose object is still there."""
+WAITING: Final = "Waiting"
+"""State of a cluster that is reserved while its placement waits for permission: there is no binding yet."""
 
 
 class PlacedBinding(NamedTuple):

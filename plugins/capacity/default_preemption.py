@@ -37,13 +37,11 @@ from fleet.model.views import PlacementPolicy
 from fleet.snapshot.columns.bitset import from_rows, to_bools
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.removals import Removals
-from fleet.snapshot.sidedata import LEAVING, PlacedBinding
+from fleet.snapshot.sidedata import LEAVING, WAITING, PlacedBinding
 
 _FEWEST_CANDIDATES: Final = 100
 _BEGUN: Final = attrgetter("started", "placement")
 _PRIORITY: Final = attrgetter("priority")
-_STATE: Final = attrgetter("state")
-"""What stays has none."""
 _OFFSET: Final = 2**31
 """Makes all priorities positive: two victims are more than one, whatever theirs are."""
 
@@ -174,7 +172,7 @@ def _rank(bindings: list[PlacedBinding], lent: Sequence[QuotaShare]) -> None:
     bindings.sort(key=_PRIORITY, reverse=True)  # the order of equals stays
     if lent:
         bindings.sort(key=lambda binding: _is_borrowed(binding, lent))
-    bindings.sort(key=_STATE)
+    bindings.sort(key=lambda binding: binding.state == LEAVING)
 
 
 def _spare(ctx: HookContext, removed: Removals, size: int) -> Victims:
@@ -196,7 +194,7 @@ def _choose(frame: Frame, victims: Victims, most: int) -> list[int]:
         live = [victim for victim in victims[row] if victim.state != LEAVING]
         if len(chosen) < most and all(evicted[victim.placement] < victim.disruptions for victim in live):
             chosen.append(row)
-            evicted.update(victim.placement for victim in live)
+            evicted.update(victim.placement for victim in live if victim.state != WAITING)
     return chosen
 
 

@@ -174,6 +174,7 @@ class BindingCycle:
         self._shared.parked.park(self._item, entries, targets=names, timeout_codes=codes)
         on_parked()
         refusal = await self._wait_until_decided()
+        self._shared.parked.on_change(self._key)
         await handover.resume()
         refusal = refusal or self._find_unfit(permitted.inputs, self._item.targets)
         result = "allowed" if refusal is None else refusal.result
@@ -228,6 +229,8 @@ class BindingCycle:
             self._record_refusal(effects, refusal)
         await effects.run_unreserve([target for target in self._unbound if target.cluster in refusals])
         self._unbound = tuple(target for target in self._unbound if target.cluster not in refusals)
+        if refusals:
+            self._shared.parked.on_change(self._key)
 
     def _resume(self, entry: WaitingEntry) -> WaitingEntry:
         """What remains of a wait that an earlier process began counts, not a new one."""

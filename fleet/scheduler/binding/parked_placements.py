@@ -79,6 +79,14 @@ class ParkedPlacement:
     def has_early_answers(self) -> bool:
         return bool(self._early or self._early_refusals) or self._refusal is not None
 
+    @property
+    def waits_since(self) -> int | None:
+        """None unless it waits, and can be refused."""
+        with self._lock:
+            is_open = self.is_parked and self._refusal is None
+            entries = [entry.since for each in self._entries.values() for entry in each] if is_open else []
+        return min(entries, default=None)
+
     def pending_plugins(self, target: str | None = None) -> list[str]:
         return sorted({entry.plugin for entry in self.entries if target in (None, entry.cluster)})
 
@@ -200,6 +208,8 @@ class ParkedPlacements:
         self._by_cluster: dict[str, set[str]] = {}
         """UIDs of parked placements."""
         self._closed = False
+        self.on_change: Callable[[PlacementKey], None] = lambda _: None
+        """Called on the event loop when a placement begins to wait, leaves a cluster or has ended."""
 
     def __len__(self) -> int:
         return sum(item.is_parked for item in self._list())
@@ -240,6 +250,8 @@ class ParkedPlacements:
             del self._by_uid[item.uid], self._by_key[key]
             for cluster in item.parked_on:
                 self._leave(cluster, item.uid)
+            if item.parked_on:
+                self.on_change(key)
 
     def park(
         self,
@@ -252,6 +264,26 @@ class ParkedPlacements:
         item.park(entries, targets=targets, timeout_codes=timeout_codes)
         for cluster in item.targets:
             self._by_cluster.setdefault(cluster, set()).add(item.uid)
+        self.on_change(item.key)
+
+    # --- for those who need the room ----------------------------------------------------------------------------------
+
+    def list_waits(self, key: PlacementKey) -> dict[str, int]:
+        """The clusters whose room a placement has while it waits, with the moment since when."""
+        item = self._by_key.get(key)
+        since = None if item is None else item.waits_since
+        return {} if item is None or since is None else dict.fromkeys(item.targets, since)
+
+    def holds(self, key: PlacementKey, cluster: str) -> bool:
+        """Whether it waits for the cluster, or has waited and its attempt has not ended."""
+        item = self._by_key.get(key)
+        return item is not None and item.is_parked and cluster in item.targets
+
+    def refuse(self, key: PlacementKey, cluster: str, *, plugin: str, message: str) -> bool:
+        item = self._by_key.get(key)
+        return item is not None and item.reject(plugin, message, cluster)
+
+    # --- when something ends ------------------------------------------------------------------------------------------
 
     def end(self, key: PlacementKey, trigger: str) -> None:
         """The placement itself has changed. A wait that has not begun yet ends at once."""

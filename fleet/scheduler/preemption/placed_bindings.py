@@ -2,13 +2,15 @@
 
 A binding may be evicted if its placement is scheduled here, by a profile that looks at room: any other would take the
 cluster again at once. So would PickFixed, which takes what it names. What is given up already is in the column, too:
-its room comes back without anything being done.
+its room comes back without anything being done. So are clusters that are reserved for placements that wait in Permit:
+these are refused, which no budget counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
 from fleet.errors import InputError
 from fleet.framework.policy.resource_requests import Needs
@@ -23,7 +25,12 @@ from fleet.scheduler.ledgers.room_ledger import RoomLedger, differ_in_needs, nee
 from fleet.scheduler.preemption.disruption_budgets import DisruptionBudgets, read_wanted
 from fleet.scheduler.priority_classes import PriorityClasses
 from fleet.scheduler.quotas.quota_ledger import QuotaLedger
-from fleet.snapshot.sidedata import LEAVING, Nomination, PlacedBinding
+from fleet.snapshot.sidedata import LEAVING, WAITING, Nomination, PlacedBinding
+
+Amounts = tuple[tuple[str, int], ...]
+"""By resource, sorted."""
+
+_UNLIMITED: Final = 2**31 - 1
 
 
 class Standing(NamedTuple):
@@ -31,6 +38,19 @@ class Standing(NamedTuple):
 
     priority: int = 0
     disruptions: int = 0
+    may_leave: bool = False
+    """Whether it may lose a cluster at all."""
+
+
+class Waits(Protocol):
+    """Placements that wait in Permit, with clusters reserved."""
+
+    def list_waits(self, key: PlacementKey) -> dict[str, int]:
+        """The clusters whose room a placement has while it waits, with the moment since when."""
+
+    def holds(self, key: PlacementKey, cluster: str) -> bool: ...
+
+    def refuse(self, key: PlacementKey, cluster: str, *, plugin: str, message: str) -> bool: ...
 
 
 class PlacedBindings:
@@ -43,11 +63,13 @@ class PlacedBindings:
         classes: PriorityClasses,
         room: RoomLedger,
         quotas: QuotaLedger,
+        waits: Waits,
         compares_room: Callable[[Metadata], bool],
     ) -> None:
         """`compares_room`: whether the placement is scheduled here, by a profile that looks at room."""
         self._caches, self._table, self._companions, self._classes = caches, table, companions, classes
         self._room, self._quotas, self._compares_room = room, quotas, compares_room
+        self.waits = waits
         self.budgets = DisruptionBudgets(caches.disruption_budgets, self._on_budget)
         self.is_needed = False
         """Whether a profile evicts: until then nothing is kept."""
@@ -115,7 +137,7 @@ class PlacedBindings:
         except InputError:
             return Standing() if self._classes.are_known else None
         wanted, bindings = read_wanted(snapshots[0].view), self._caches.bindings(key)
-        return Standing(priority, self.budgets.count_disruptions(key, bindings, wanted))
+        return Standing(priority, self.budgets.count_disruptions(key, bindings, wanted), may_leave=True)
 
     def may_reclaim(self, key: PlacementKey, victim: PlacementKey, cluster: str) -> bool:
         """Whether it has borrowed there what the quota of the placement guarantees."""
@@ -148,17 +170,25 @@ class PlacedBindings:
         for cluster, name in former:
             del self._placed[cluster][name]
         needs, quotas = self._room.find_needs(key), self._quotas.list_quotas(key)
-        bindings = self._caches.bindings(key) if any(needs) or quotas else []
+        takes_room = bool(any(needs) or quotas)
+        bindings = self._caches.bindings(key) if takes_room else []
+        waits = self.waits.list_waits(key) if takes_room else {}
         present = self._clusters_of[key] = set()
-        if bindings:
+        if bindings or waits:
             standing = self.find_standing(key) or Standing()
-            for binding in bindings:
-                amounts = needs_on(needs, self._caches.clusters.get(binding.view.spec.target_cluster))
-                placed = _describe(binding, str(key), standing, tuple(sorted(amounts.items())), quotas)
+
+            def put(cluster: str, name: str, describe: Callable[[Amounts], PlacedBinding | None]) -> None:
+                amounts = needs_on(needs, self._caches.clusters.get(cluster))
+                placed = describe(tuple(sorted(amounts.items())))
                 if placed is not None:
-                    cluster, name = binding.view.spec.target_cluster, key_of(binding.view.metadata)
                     self._placed.setdefault(cluster, {})[name] = placed
                     present.add((cluster, name))
+
+            for binding in bindings:
+                cluster, name = binding.view.spec.target_cluster, key_of(binding.view.metadata)
+                put(cluster, name, partial(_describe, binding, str(key), standing, quotas))
+            for cluster, since in waits.items():
+                put(cluster, f"{WAITING} {key}", partial(_describe_wait, str(key), since, standing, quotas))
         if not present:
             del self._clusters_of[key]
         return {cluster for cluster, _ in former | present}
@@ -189,11 +219,7 @@ class PlacedBindings:
 
 
 def _describe(
-    binding: Observed[Binding],
-    placement: str,
-    standing: Standing,
-    needs: tuple[tuple[str, int], ...],
-    quotas: tuple[str, ...],
+    binding: Observed[Binding], placement: str, standing: Standing, quotas: tuple[str, ...], needs: Amounts
 ) -> PlacedBinding | None:
     started = read_applied(binding.raw).created_at or 0
     if is_leaving(binding.view):
@@ -201,6 +227,14 @@ def _describe(
     if standing.disruptions <= 0:
         return None
     return PlacedBinding(placement, standing.priority, started, "", needs, standing.disruptions, quotas)
+
+
+def _describe_wait(
+    placement: str, since: int, standing: Standing, quotas: tuple[str, ...], needs: Amounts
+) -> PlacedBinding | None:
+    if not standing.may_leave:
+        return None
+    return PlacedBinding(placement, standing.priority, since, WAITING, needs, _UNLIMITED, quotas)
 
 
 def is_leaving(binding: Binding) -> bool:

@@ -2,8 +2,9 @@
 
 A decision names clusters and the bindings that have to leave them. From that moment the room is kept, in the frame that
 the next decision reads. Then, in the background: what is to be done is written to the status of the placement's
-options, only after that the victims are given up, as if they had been scaled down. The placement is tried again when
-the last of their objects is gone. Each step follows from the state of the hub, so the next leader continues with it.
+options, only after that the victims are given up, as if they had been scaled down, and those that wait in Permit are
+refused. The placement is tried again when the last of their objects, or of their waits, is gone. Each step follows from
+the state of the hub, so the next leader continues with it.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ ROOM_LOST: Final = "Preemption/Lost"
 ROOM_CLOSED: Final = "Preemption/Ended"
 EVICTION_FAILED: Final = "Preemption/EvictionFailed"
 EVICTED: Final = "Preemption/Evicted"
+REFUSED: Final = "Preemption/Refused"
+_PLUGIN: Final = "DefaultPreemption"
 
 _ENDED: Final = (AttemptResult.DECIDED, AttemptResult.BAD_INPUT, AttemptResult.FOREIGN)
 
@@ -218,6 +221,11 @@ class Preemptions:
             await asyncio.gather(*(self._evict(key, PlacementKey.parse(name), first[name]) for name in first))
 
     async def _evict(self, key: PlacementKey, victim: PlacementKey, cluster: str) -> None:
+        if cluster in self._placed.waits.list_waits(victim):
+            message = "its room is needed for a more important placement"
+            self._placed.waits.refuse(victim, cluster, plugin=_PLUGIN, message=message)
+            self._reports.requeue(victim, REFUSED)
+            return
         kinds = self._caches.kinds_of(victim)
         held = [each for each in self._find_bindings(str(victim), cluster) if not is_leaving(each)]
         request = PlacementRequest(placement=victim.name, namespace=victim.namespace)
@@ -227,19 +235,21 @@ class Preemptions:
 
     def _may_evict(self, standing: Standing | None, key: PlacementKey, victim: str, cluster: str) -> bool:
         preemptor = self._open.get(key)
-        if preemptor is None or standing is None or standing.disruptions <= 0:
+        waits = cluster in self._placed.waits.list_waits(PlacementKey.parse(victim))
+        if preemptor is None or standing is None or not (standing.may_leave if waits else standing.disruptions > 0):
             return False
         matters_less = standing.priority < preemptor.priority
         return matters_less or self._placed.may_reclaim(key, PlacementKey.parse(victim), cluster)
 
     def _list_live(self, key: PlacementKey) -> list[tuple[str, str]]:
-        """Clusters, and victims that have not been given up there."""
+        """Clusters, and victims that have not been given up or refused there."""
         preemptor = self._open.get(key)
         return [
             (target.cluster, victim)
             for target in (preemptor.targets if preemptor is not None else ())
             for victim in target.victims
             if not all(map(is_leaving, self._find_bindings(victim, target.cluster)))
+            or target.cluster in self._placed.waits.list_waits(PlacementKey.parse(victim))
         ]
 
     def _find_bindings(self, placement: str, cluster: str) -> list[Binding]:
@@ -248,7 +258,12 @@ class Preemptions:
         return [binding for binding in held if str(owner_key(binding.metadata)) == placement]
 
     def _list_remaining(self, target: Preemption) -> tuple[str, ...]:
-        return tuple(victim for victim in target.victims if self._find_bindings(victim, target.cluster))
+        return tuple(
+            victim
+            for victim in target.victims
+            if self._find_bindings(victim, target.cluster)
+            or self._placed.waits.holds(PlacementKey.parse(victim), target.cluster)
+        )
 
     def _finish_drained(self, key: PlacementKey) -> None:
         """The victims are gone; and those whose room went elsewhere give up."""
@@ -358,13 +373,20 @@ class Preemptions:
     def _on_binding(self, old: Observed[Binding] | None, new: Observed[Binding] | None) -> None:
         known = old if new is None else new
         owner = None if known is None else owner_key(known.view.metadata)
-        if not self._open or owner is None:
-            return
+        if owner is not None:
+            self._note_victim(owner, is_gone=new is None)
+
+    def note_wait(self, victim: PlacementKey) -> None:
+        """It has begun to wait in Permit, or waits no longer."""
+        self._placed.note((victim,))
+        self._note_victim(victim, is_gone=True)
+
+    def _note_victim(self, owner: PlacementKey, *, is_gone: bool) -> None:
         for key, preemptor in list(self._open.items()):
             if any(str(owner) in target.victims for target in preemptor.targets):
                 self._nominate()
                 self._queue.add(key)
-                if new is None and any(not self._list_remaining(target) for target in preemptor.targets):
+                if is_gone and any(not self._list_remaining(target) for target in preemptor.targets):
                     self._reports.requeue(key, VICTIMS_GONE)
 
     def _on_cluster(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
