@@ -65,7 +65,7 @@ SCHEDULER_RULES: Final[tuple[Rule, ...]] = (
     ("scheduling.fleet.dev", "placementquotas/status clusterplacementquotas/status", "update"),
     ("scheduling.fleet.dev", "placementgroups clusterplacementgroups", _READ),
     ("scheduling.fleet.dev", "placementgroups/status clusterplacementgroups/status", "update"),
-    ("scheduling.fleet.dev", "clusterreservations", "get list watch create update"),
+    ("scheduling.fleet.dev", "clusterreservations", "get list watch create update delete"),
     ("placement.kubernetes-fleet.io", "clusterresourceplacementdisruptionbudgets", "list watch"),
     ("scheduling.k8s.io", "priorityclasses", "list watch"),
     ("", "events", "create patch"),

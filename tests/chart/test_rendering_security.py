@@ -177,7 +177,7 @@ DECIDING: Final = (
     | on(SCHEDULING, "placementquotas/status clusterplacementquotas/status", "update")
     | on(SCHEDULING, GROUPS, "get list watch")
     | on(SCHEDULING, "placementgroups/status clusterplacementgroups/status", "update")
-    | on(SCHEDULING, "clusterreservations", "get list watch create update")
+    | on(SCHEDULING, "clusterreservations", "get list watch create update delete")
     | on(PLACEMENT, "clusterresourceplacementdisruptionbudgets", "list watch")
     | on("scheduling.k8s.io", "priorityclasses", "list watch")
     | on("", "events", "create patch")

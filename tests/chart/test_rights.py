@@ -102,7 +102,7 @@ NOT_USED: Final = {
     ],
     "for schedulers that share the fleet, of which the story has none": [
         Right("clusterreservations", "scheduling.fleet.dev", verb)
-        for verb in ("create", "get", "list", "update", "watch")
+        for verb in ("create", "delete", "get", "list", "update", "watch")
     ],
     "for profiles that evict": _rights("list", "clusterresourceplacementdisruptionbudgets")
     + _rights("watch", "clusterresourceplacementdisruptionbudgets"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 from collections import Counter
@@ -179,6 +180,35 @@ async def test_X_21_entries_go_once_their_bindings_are_known(tmp_path: Path) -> 
         await asyncio.sleep(70)
         assert await scene.list_entries("ams") == []
         assert await list_bound_by(scene.world) == {"web": "ams"}
+
+
+@virtual
+async def test_X_21_nothing_is_kept_of_clusters_that_are_gone(tmp_path: Path) -> None:
+    names = [f"ams-{number}" for number in range(5)]
+    async with a_scene(tmp_path, SHARED) as scene:
+        locks = count_locks()
+        for name in names:
+            await scene.join(name, cpu="2")
+            await scene.place(f"web-{name}", "second", name)
+        await asyncio.sleep(10)
+        assert [len(await scene.list_entries(name)) for name in names] == [1] * 5
+        await asyncio.sleep(70)
+        assert len(await scene.world.all(RESERVATIONS)) == 5, "the clusters are there"
+        assert count_locks() <= locks
+        for name in names[1:]:
+            await scene.world.delete(CLUSTER_SCOPED.placement, f"web-{name}")
+            await scene.world.delete(MEMBER_CLUSTERS, name)
+        await asyncio.sleep(70)
+        assert [each["metadata"]["name"] for each in await scene.world.all(RESERVATIONS)] == names[:1]
+        await scene.join(names[1], cpu="2")
+        await scene.place("again", "second", names[1])
+        await asyncio.sleep(10)
+        assert len(await scene.list_entries(names[1])) == 1
+
+
+def count_locks() -> int:
+    gc.collect()
+    return sum(type(each) is asyncio.Lock for each in gc.get_objects())
 
 
 @virtual

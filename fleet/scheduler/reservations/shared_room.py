@@ -7,9 +7,9 @@ the version it replaces has. What others have reserved is booked in the room led
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -52,7 +52,8 @@ class SharedRoom:
         """`owner` is the same for all replicas of a scheduler."""
         self._caches, self._ledger = caches, ledger
         self._owner, self._frame, self._clock = owner, frame, clock
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """While they are held or waited for."""
         caches.reservations.store.subscribe(self._on_reservation)
 
     @property
@@ -73,10 +74,13 @@ class SharedRoom:
             requests = self._ledger.find_reserved(cluster, PlacementKey.parse(request.key))
             if requests is None:
                 continue
-            async with self._locks[cluster]:
+            async with self._lock(cluster):
                 if not await self._claim_on(cluster, request, Claim(request.key, request.uid, requests)):
                     return cluster
         return None
+
+    def _lock(self, cluster: str) -> asyncio.Lock:
+        return self._locks.setdefault(cluster, asyncio.Lock())
 
     async def _claim_on(self, cluster: str, request: PlacementRequest, claim: Claim) -> bool:
         for _ in range(_ATTEMPTS):
@@ -152,10 +156,10 @@ class SharedRoom:
         while True:
             await self._clock.sleep(SWEEP)
             for cluster in list(self._caches.reservations.store):
-                async with self._locks[cluster]:
+                async with self._lock(cluster):
                     try:
                         await self._sweep(cluster)
-                    except Conflict:
+                    except (Conflict, NotFound):
                         continue  # the next one finds what is left
                     except ApiError as error:
                         log.warning("reservations could not be swept", cluster=cluster, error=str(error))
@@ -164,7 +168,12 @@ class SharedRoom:
         known, now = self._caches.reservations.store.get(cluster), epoch_nanoseconds(self._clock)
         entries = list_entries(known)
         kept = [self._renew(cluster, entry, now) for entry in entries if self._is_needed(cluster, entry, now)]
-        if known is not None and kept != list(entries):
+        if known is None:
+            return
+        if not kept and self._frame().row_of(cluster) is None:
+            metadata = known.view.metadata
+            await self._objects.delete(cluster, uid=metadata.uid, version=metadata.resource_version)
+        elif kept != list(entries):
             await self._objects.replace(build_reservation(cluster, known, kept))
 
     def _is_needed(self, cluster: str, entry: ReservationEntry, now: int) -> bool:
