@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from charts.package import package_chart
+from fleet.release.oci.references import parse_repository
+from fleet.release.oci.registry import open_client
 from tests.unit.release.repositories import IDENTITY
 from tests.unit.release.stage import PATH, TAG, Stage
 
@@ -30,6 +35,8 @@ assert (output["type"], output["tar"]) == ("oci", "false")
 labels = [each.removeprefix("--label=") for each in arguments if each.startswith("--label=")]
 write_layout(Path(output["dest"]), dict(each.split("=", 1) for each in labels), platforms=2)
 built = [arguments[at + 1] for at, each in enumerate(arguments) if each == "--build-arg"]
+attested = [arguments[at + 1] for at, each in enumerate(arguments) if each == "--attest"]
+assert attested == ["type=sbom", "type=provenance,mode=max"]
 Path("SEEN").write_text(json.dumps(dict(each.split("=", 1) for each in built)))
 """
 
@@ -45,6 +52,7 @@ def environment(stage: Stage) -> dict[str, str]:
     (clone.folder / ".ci").mkdir()
     for name in (".ci/release", "Dockerfile"):
         shutil.copy2(ROOT / name, clone.folder / name)
+    shutil.copytree(ROOT / "charts", clone.folder / "charts", ignore=shutil.ignore_patterns("__pycache__"))
     clone.git("add", ".")
     clone.git("commit", "--quiet", "-m", "how it is released")
     clone.push()
@@ -55,7 +63,12 @@ def environment(stage: Stage) -> dict[str, str]:
     write_program(programs / "docker", "env", f"PYTHONPATH={ROOT}", sys.executable, str(programs / "builder.py"))
     write_program(programs / "fleet", sys.executable, "-m", "fleet.cli")
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    release = {"FLEET_RELEASE_REGISTRY": stage.target, "FLEET": str(programs / "fleet")}
+    release = {
+        "FLEET_RELEASE_REGISTRY": stage.target,
+        "FLEET": str(programs / "fleet"),
+        "PYTHON": sys.executable,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     return {**os.environ, **IDENTITY, **release, "PATH": path}
 
 
@@ -78,6 +91,37 @@ def test_a_release_is_claimed_built_published_and_verified(stage: Stage, environ
     (base,) = re.findall(r"^ARG PYTHON_DIGEST=(.+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
     assert f"org.opencontainers.image.base.digest: {base}" in message
     assert stage.verify().code == 0
+
+
+def test_the_chart_of_a_release_is_an_artifact_that_helm_installs_with_its_image(
+    stage: Stage, environment: dict[str, str]
+) -> None:
+    assert run_release(stage, environment, "--reason=a crash").returncode == 0
+    charts = "bridge/charts/fleet"
+    assert list(stage.registry.tags[charts]) == [TAG]
+    client = open_client(parse_repository(f"{stage.registry.host}/{charts}"))
+    manifest = client.get_manifest(charts, TAG).document
+    (layer,) = manifest["layers"]
+    assert (manifest["config"]["mediaType"], layer["mediaType"]) == (
+        "application/vnd.cncf.helm.config.v1+json",
+        "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
+    )
+    config = client.get_document(charts, manifest["config"]["digest"])
+    assert (config["name"], config["version"], config["appVersion"]) == ("fleet", TAG, TAG)
+    with client.open_blob(charts, layer["digest"]) as blob, tarfile.open(fileobj=io.BytesIO(blob.read())) as archive:
+        names = archive.getnames()
+        packed = archive.extractfile("fleet/Chart.yaml")
+        assert packed is not None
+        assert yaml.safe_load(packed.read())["version"] == TAG
+    assert {"fleet/values.yaml", "fleet/templates/controller.yaml", "fleet/.helmignore"} <= set(names)
+    assert not [name for name in names if name.startswith("fleet/ci/")]
+    assert stage.verify(f"{stage.registry.host}/{charts}:{TAG}").code == 0
+
+
+def test_a_chart_is_packaged_to_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        package_chart(ROOT / "charts/fleet", {"org.opencontainers.image.version": TAG}, tmp_path / name)
+    assert (tmp_path / "a/index.json").read_bytes() == (tmp_path / "b/index.json").read_bytes()
 
 
 def test_a_refused_release_builds_nothing(stage: Stage, environment: dict[str, str]) -> None:
