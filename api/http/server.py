@@ -58,6 +58,7 @@ async def serve_app(
     `Certificate`."""
     listening.check()
     certificate = _load_certificate(listening, client_authorities)
+    await asyncio.to_thread(app.openapi)  # a tenth of a second of work, else for the first request on the event loop
     with _bind(listening.address) as bound:
         url = format_url(bound, tls=certificate is not None)
         server = build_server(app, tls=None if certificate is None else certificate.context)

@@ -576,3 +576,20 @@ class Observed(msgspec.Struct, Generic[V], frozen=True):
         """The whole document as read, unknown fields included: edit it and send it back."""
         decoded: dict[str, Any] = msgspec.json.decode(self.raw)
         return decoded
+
+    def status_document(self) -> dict[str, Any]:
+        """The status as read; the rest is not decoded, which takes long where a policy is large."""
+        return _decode_status(self.raw).status or {}
+
+    def with_status(self, status: dict[str, Any]) -> dict[str, Any]:
+        """The document to send back with another status; only its metadata are decoded."""
+        fields: dict[str, Any] = _decode_fields(self.raw)
+        return {**fields, "metadata": msgspec.json.decode(fields["metadata"]), "status": status}
+
+
+class _WithStatus(msgspec.Struct, frozen=True):
+    status: dict[str, Any] | None = None
+
+
+_decode_status = msgspec.json.Decoder(_WithStatus).decode
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -47,14 +48,24 @@ class ReconcileContext:
     @property
     def selects_no_cluster(self) -> bool:
         """The policy selects no cluster."""
-        policy = read_policy(self.spec) or {}
-        kind = policy.get("placementType")
-        return (kind == PICK_N and policy.get("numberOfClusters") == 0) or (
-            kind == PICK_FIXED and not policy.get("clusterNames")
+        policy = read_policy_fields(self.spec.policy) or {}
+        kind = decode_field(policy, "placementType")
+        return (kind == PICK_N and decode_field(policy, "numberOfClusters") == 0) or (
+            kind == PICK_FIXED and not decode_field(policy, "clusterNames")
         )
 
 
-def read_policy(spec: PlacementSpec) -> dict[str, Any] | None:
-    document = bytes(spec.policy)
-    policy: dict[str, Any] | None = msgspec.json.decode(document) if document else None
-    return policy
+PolicyFields = Mapping[str, msgspec.Raw]
+"""The fields of a policy, encoded: to decode all of a large one takes long."""
+
+
+def read_policy_fields(policy: msgspec.Raw) -> PolicyFields | None:
+    return _decode_fields(policy) if bytes(policy) else None
+
+
+def decode_field(policy: PolicyFields, name: str) -> Any:
+    """None where it is absent."""
+    return msgspec.json.decode(policy[name]) if name in policy else None
+
+
+_decode_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None).decode

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -158,6 +160,25 @@ async def wait_beside(server: Callable[[], Coroutine[None, None, None]], monkeyp
     monkeypatch.setattr(uvicorn.Server, "serve", lambda *_, **__: server())
     async with serve_app(create_bare_app(), ListenOptions(address=Address("127.0.0.1:0"))):
         await asyncio.Event().wait()
+
+
+def test_the_description_is_built_in_a_thread_before_anybody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = create_bare_app()
+    build = app.openapi
+    threads: list[int] = []
+
+    def build_noted() -> dict[str, Any]:
+        threads.append(threading.get_ident())
+        return build()
+
+    async def serve() -> None:
+        async with serve_app(app, ListenOptions(address=Address("127.0.0.1:0"))):
+            assert app.openapi_schema is not None
+
+    monkeypatch.setattr(app, "openapi", build_noted)
+    asyncio.run(serve())
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
 
 
 def test_who_waits_for_a_server_that_fails_gets_its_error(monkeypatch: pytest.MonkeyPatch) -> None:

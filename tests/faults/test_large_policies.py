@@ -22,7 +22,7 @@ from fleet.hub.http.server import Endpoint
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.manager.manager import Manager
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import PolicySnapshot
+from fleet.model.views import Observed, PolicySnapshot
 from fleet.placement.snapshots.hashing import policy_hash
 from fleet.recorder.recorder import run_history
 from fleet.scheduler.attempt import AttemptRunner
@@ -48,6 +48,9 @@ def prefer(count: int) -> dict[str, Any]:
     return {"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
+LARGE_BYTES: Final = 32 * 1024
+MOST_DECODED: Final = 6
+"""To add two finalizers and to change an annotation of a policy snapshot, each again after a conflict."""
 LARGE: Final = {**SMALL, "affinity": prefer(PARTS_ON_LOOP)}
 
 
@@ -118,6 +121,42 @@ def test_a_policy_is_hashed_when_it_changes_and_not_at_every_reconciliation(monk
     monkeypatch.setattr("fleet.placement.snapshots.policy_snapshots.policy_hash", hash_noted)
     with new_threads("decisions"):
         asyncio.run(scene())
+
+
+def test_a_large_policy_is_hashed_beside_the_event_loop_and_not_decoded_for_every_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hashing: set[int] = set()
+    decoded: list[int] = []
+    document = Observed.document
+
+    def hash_noted(policy: dict[str, Any]) -> str:
+        hashing.add(threading.get_ident())
+        return policy_hash(policy)
+
+    def decode_noted(observed: Observed[Any]) -> dict[str, Any]:
+        if len(observed.raw) > LARGE_BYTES:
+            decoded.append(len(observed.raw))
+        return document(observed)
+
+    async def scene() -> None:
+        hub = a_hub_with({TOKEN: ROOT})
+        async with controlled(hub):
+            world = World(hub)
+            for name in ("c1", "c2"):
+                await world.join(name)
+            await world.place("large", LARGE)
+            await world.soon_scheduled("large")
+            await world.edit_policy("large", numberOfClusters=2)
+            await world.soon_on("large", "c1", "c2")
+            assert len(decoded) <= MOST_DECODED
+
+    monkeypatch.setattr("fleet.placement.snapshots.policy_snapshots.policy_hash", hash_noted)
+    monkeypatch.setattr(Observed, "document", decode_noted)
+    with new_threads("decisions"):
+        asyncio.run(scene())
+    assert hashing
+    assert threading.get_ident() not in hashing
 
 
 def test_a_large_policy_behind_a_gate_is_not_compiled_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:

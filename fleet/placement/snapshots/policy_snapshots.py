@@ -10,13 +10,14 @@ to do. This is only correct on the newest state, so it is never concluded from t
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -39,11 +40,15 @@ from fleet.model.keys import (
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Observed, Placement, PlacementSpec, PolicySnapshot
 from fleet.placement.deletion import delete_object
-from fleet.placement.reconcile_context import read_policy
+from fleet.placement.reconcile_context import decode_field, read_policy_fields
 from fleet.placement.snapshots.hashing import are_policies_equal, is_policy_unchanged, policy_hash
 
 Json = dict[str, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
 
+_LARGE: Final = 32 * 1024
+"""Bytes from which on a policy is decoded and hashed in a thread: it takes some milliseconds."""
 _NAMES_TRIED: Final = 16
 _OF_WORKLOADS: Final = (WORKLOAD_REQUESTS, WORKLOAD_LIMITS, WORKLOAD_REMARKS)
 NO_WORKLOADS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -64,7 +69,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    policy: Json | None = None
+    policy: msgspec.Raw = msgspec.Raw(b"")
     policy_hash: str = ""
 
 
@@ -111,12 +116,10 @@ class _Snapshot:
         owners = [owner for owner in self.document.metadata.owner_references if owner.name == metadata.name]
         return not owners or any(owner.uid == metadata.uid for owner in owners)
 
-    def has_policy(self, policy: Json | None) -> bool:
-        """Most often it is as it was written, and the hash of a large policy takes long."""
-        if is_policy_unchanged(self.document.spec.policy, policy):
-            return True
-        same_hash = self.document.spec.policy_hash == _encode_hash(policy_hash(policy))
-        return same_hash or are_policies_equal(self.document.spec.policy, policy)
+    async def has_policy(self, policy: msgspec.Raw) -> bool:
+        """Most often it is as it was written. To decode and hash a large policy takes long."""
+        spec = self.document.spec
+        return _are_written_alike(spec.policy, policy) or await _run(policy, _is_equal, spec, policy)
 
 
 def read_cluster_count(snapshot: PolicySnapshot) -> int | None:
@@ -148,9 +151,9 @@ class PolicySnapshots:
         if current is not None and not current.is_latest and not reads_live:
             known = await self._list_snapshots(kinds, placement, reads_live=True)
             current = _find_current(known)
-        policy = read_policy(spec)
+        policy = spec.policy
         annotations = {**_annotations(placement, policy), **workloads}
-        if current is None or not current.has_policy(policy):
+        if current is None or not await current.has_policy(policy):
             return await self._replace(kinds, placement, known, policy, annotations, limit=spec.revision_history_limit)
         marked = await self._mark_latest(kinds, current.observed, annotations)
         await self._delete(kinds, _find_oldest(known, keep=spec.revision_history_limit, sparing=current))
@@ -180,7 +183,7 @@ class PolicySnapshots:
         kinds: PlacementKinds,
         placement: Observed[Placement],
         known: Sequence[_Snapshot],
-        policy: Json | None,
+        policy: msgspec.Raw,
         annotations: dict[str, str],
         *,
         limit: int,
@@ -200,14 +203,15 @@ class PolicySnapshots:
         self,
         kinds: PlacementKinds,
         placement: Observed[Placement],
-        policy: Json | None,
+        policy: msgspec.Raw,
         annotations: dict[str, str],
         *,
         index: int,
     ) -> Observed[PolicySnapshot]:
         create = kinds.policy_snapshots.objects.create
+        hash_text = await _run(policy, _hash, policy)
         for candidate in range(index, index + _NAMES_TRIED):
-            document = _document(kinds, placement, policy, annotations, index=candidate)
+            document = _document(kinds, placement, policy, hash_text, annotations, index=candidate)
             name = document["metadata"]["name"]
             try:
                 return await call_with_retries(partial(create, document), retry_policy=self._retry_policy)
@@ -218,7 +222,7 @@ class PolicySnapshots:
         raise StaleInputs(f"{_NAMES_TRIED} names for a policy snapshot of {key_of(placement.view.metadata)} are taken")
 
     async def _find_created(
-        self, kinds: PlacementKinds, placement: Observed[Placement], policy: Json | None, name: str
+        self, kinds: PlacementKinds, placement: Observed[Placement], policy: msgspec.Raw, name: str
     ) -> Observed[PolicySnapshot] | None:
         """The snapshot with this name if an earlier reconcile created it; None if it belongs to another owner."""
         metadata = placement.view.metadata
@@ -230,7 +234,7 @@ class PolicySnapshots:
         is_ours = owner_key(holder.observed.view.metadata) == PlacementKey.of(metadata) and holder.belongs_to(placement)
         if not is_ours or holder.is_terminating:
             return None
-        if not holder.has_policy(policy):
+        if not await holder.has_policy(policy):
             raise StaleInputs(f"policy snapshot {key} exists already with another policy")
         return holder.observed
 
@@ -257,15 +261,23 @@ class PolicySnapshots:
         labels: dict[str, str],
         annotations: dict[str, str] | None = None,
     ) -> Observed[PolicySnapshot] | None:
-        def change(document: Json) -> Json | None:
-            metadata = document["metadata"]
+        def revise(metadata: Json) -> Json:
             kept = dict(metadata.get("annotations") or {})
             if annotations is not None:
                 kept = {key: text for key, text in kept.items() if key not in _OF_WORKLOADS} | annotations
-            wanted = {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}, "annotations": kept}
-            is_same = all((metadata.get(field) or {}) == wanted[field] for field in ("labels", "annotations"))
-            return None if is_same else {**document, "metadata": wanted}
+            return {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}, "annotations": kept}
 
+        def is_revised(metadata: Json) -> bool:
+            wanted = revise(metadata)
+            return all((metadata.get(field) or {}) == wanted[field] for field in ("labels", "annotations"))
+
+        def change(document: Json) -> Json | None:
+            metadata = document["metadata"]
+            return None if is_revised(metadata) else {**document, "metadata": revise(metadata)}
+
+        seen = snapshot.view.metadata
+        if is_revised({"labels": seen.labels, "annotations": seen.annotations}):
+            return snapshot  # most often; to decode a large one takes long
         objects = kinds.policy_snapshots.objects
         return await update_with_retries(
             objects, key_of(snapshot.view.metadata), change, retry_policy=self._retry_policy, cached=snapshot
@@ -298,14 +310,15 @@ def _find_oldest(known: Sequence[_Snapshot], *, keep: int, sparing: _Snapshot | 
 def _document(
     kinds: PlacementKinds,
     placement: Observed[Placement],
-    policy: Json | None,
+    policy: msgspec.Raw,
+    hash_text: str,
     annotations: dict[str, str],
     *,
     index: int,
 ) -> Json:
     metadata = placement.view.metadata
-    spec: Json = {"policyHash": _encode_hash(policy_hash(policy))}
-    if policy is not None:
+    spec: Json = {"policyHash": _encode_hash(hash_text)}
+    if read_policy_fields(policy) is not None:
         spec["policy"] = policy
     return {
         "metadata": {
@@ -332,12 +345,48 @@ def build_owner_reference(kinds: PlacementKinds, placement: Observed[Placement])
     }
 
 
-def _annotations(placement: Observed[Placement], policy: Json | None) -> dict[str, str]:
+def _annotations(placement: Observed[Placement], policy: msgspec.Raw) -> dict[str, str]:
     """Without a number where the policy has none: the scheduler reports that to the user."""
     annotations = {PLACEMENT_GENERATION: str(placement.view.metadata.generation)}
-    if policy is not None and policy.get("placementType") == PICK_N and "numberOfClusters" in policy:
-        annotations[NUMBER_OF_CLUSTERS] = str(policy["numberOfClusters"])
+    fields = read_policy_fields(policy) or {}
+    if decode_field(fields, "placementType") == PICK_N and "numberOfClusters" in fields:
+        annotations[NUMBER_OF_CLUSTERS] = str(decode_field(fields, "numberOfClusters"))
     return annotations
+
+
+# --- large policies ---------------------------------------------------------------------------------------------------
+
+
+async def _run(policy: msgspec.Raw, function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """Beside the event loop where the policy is large."""
+    if len(bytes(policy)) > _LARGE:
+        return await asyncio.to_thread(function, *args, **named)
+    return function(*args, **named)
+
+
+def _are_written_alike(policy: msgspec.Raw, other: msgspec.Raw) -> bool:
+    """Field by field, apart from the number of clusters. Those that are not may still be equal."""
+    fields, others = (
+        None if one is None else {name: bytes(text) for name, text in one.items() if name != "numberOfClusters"}
+        for one in map(read_policy_fields, (policy, other))
+    )
+    return fields == others
+
+
+def _is_equal(spec: _Spec, policy: msgspec.Raw) -> bool:
+    known, wanted = _decode(spec.policy), _decode(policy)
+    if is_policy_unchanged(known, wanted):
+        return True
+    return spec.policy_hash == _encode_hash(policy_hash(wanted)) or are_policies_equal(known, wanted)
+
+
+def _hash(policy: msgspec.Raw) -> str:
+    return policy_hash(_decode(policy))
+
+
+def _decode(policy: msgspec.Raw) -> Json | None:
+    decoded: Json | None = msgspec.json.decode(policy) if bytes(policy) else None
+    return decoded
 
 
 def _encode_hash(hash_text: str) -> str:

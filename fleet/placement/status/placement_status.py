@@ -150,7 +150,7 @@ def _build_unscheduled_finding(generation: int) -> ConditionFinding:
 
 def build_status(desired: DesiredStatus, placement: Observed[Placement], *, prefix: str, now: str) -> Json:
     """The status to write. Fields and conditions of other writers stay."""
-    old: Json = placement.document().get("status") or {}
+    old = placement.status_document()
     before = status_of(placement)
     generation = placement.view.metadata.generation
     status = {field: value for field, value in old.items() if field not in _OURS}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import Conflict, ServerTimeout, StaleInputs, Unavailable
@@ -16,8 +16,6 @@ from fleet.placement.status.conditions import ConditionFinding
 from fleet.placement.status.kubernetes_events import PlacementReporter
 from fleet.placement.status.namespaced_status import NamespacedStatuses
 from fleet.placement.status.placement_status import DesiredStatus, build_status, is_same_but_for_times
-
-Json = dict[str, Any]
 
 _CALL_CLASS: Final = "status"
 
@@ -33,12 +31,12 @@ class PlacementStatusWriter:
 
     async def publish(self, context: ReconcileContext, desired: DesiredStatus, *, namespace: str | None) -> None:
         """`namespace` is None if the status is not copied."""
-        before = _status_document(context.placement)
+        before = context.placement.status_document()
         written = await self._write_status(context, _find_newest(context), desired)
         if namespace is not None:
             synced = await self._sync_copy(context, written, namespace=namespace)
             written = await self._write_status(context, written, desired.with_synced(synced))
-        after = before if written is context.placement else _status_document(written)
+        after = before if written is context.placement else written.status_document()
         if after != before:
             self._reports.report_status_change(context, before=before, after=after)
         self._reports.update_metrics(context, after)
@@ -48,7 +46,7 @@ class PlacementStatusWriter:
     ) -> ConditionFinding:
         return await self._namespaced.sync(
             written,
-            _status_document(written),
+            written.status_document(),
             namespace=namespace,
             owner=build_owner_reference(context.kinds, context.placement),
             prefix=context.prefix,
@@ -66,11 +64,10 @@ class PlacementStatusWriter:
             now, current = current or await objects.get(context.key), None
             if now.view.metadata.generation != context.generation or now.view.metadata.uid != context.uid:
                 raise StaleInputs(f"placement {context.key} was changed meanwhile")
-            document = now.document()
             wanted = build_status(desired, now, prefix=context.prefix, now=self._now())
-            if is_same_but_for_times(wanted, document.get("status") or {}):
+            if is_same_but_for_times(wanted, now.status_document()):
                 return now
-            return await objects.replace_status({**document, "status": wanted})
+            return await objects.replace_status(now.with_status(wanted))
 
         return await call_with_retries(
             attempt, retry_policy=self._retry_policy, on=(Conflict, Unavailable, ServerTimeout)
@@ -84,8 +81,3 @@ def _find_newest(context: ReconcileContext) -> Observed[Placement]:
     """The scheduler adds its finalizer while a new placement is reconciled; the older object would be a conflict."""
     stored = None if context.reads_live else context.kinds.placements.store.get(context.key)
     return stored if stored is not None and stored.view.metadata.uid == context.uid else context.placement
-
-
-def _status_document(placement: Observed[Placement]) -> Json:
-    status: Json = placement.document().get("status") or {}
-    return status

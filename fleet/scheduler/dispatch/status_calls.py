@@ -90,7 +90,7 @@ class StatusCall(Call[LiveSnapshot]):
         return replace(self, seen=fresh) if self._policy.is_current_in(fresh.view) else self
 
     def is_noop(self) -> bool:
-        before = self.seen.document().get("status")
+        before = self.seen.status_document()
         if not before:
             return False
         return _encode(before) == _encode(self.change.apply_to(before, now=self._format_now()))
@@ -111,7 +111,7 @@ class StatusCall(Call[LiveSnapshot]):
         about = {"name": metadata.name, "uid": metadata.uid, "resourceVersion": metadata.resource_version}
         if metadata.namespace:
             about["namespace"] = metadata.namespace
-        status = seen.document().get("status") or {}
+        status = seen.status_document()
         return {"metadata": about, "status": self.change.apply_to(status, now=self._format_now())}
 
     def _format_now(self) -> str:

@@ -48,6 +48,12 @@ def test_copies_within_the_bound_are_made() -> None:
     assert len(json_patch({}, doublings(5))["data"]) == 6
 
 
+def test_a_copy_beyond_the_bound_is_not_made() -> None:
+    with pytest.raises(PatchError, match="the copy operations of the patch add more than") as raised:
+        json_patch({}, doublings(13))  # 8 MB
+    assert raised.value.is_unprocessable
+
+
 def test_copies_do_not_nest_without_end() -> None:
     deeper = [{"op": "copy", "from": "/a", "path": "/a/b"}, {"op": "move", "from": "/a/b", "path": "/c"}]
     nest: list[dict[str, Any]] = [{"op": "add", "path": "/a", "value": {}}]

@@ -61,6 +61,13 @@ def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     assert ended.stderr == f"fleet hub: cannot create the data directory {tmp_path}/file/data: Not a directory\n"
 
 
+def test_a_kubeconfig_that_cannot_be_written_is_named_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").mkdir()
+    command = [sys.executable, "-m", "fleet.hub", "--port=0", "--data-dir", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert (ended.returncode, ended.stderr) == (2, f"fleet hub: cannot write {tmp_path}/kubeconfig: Is a directory\n")
+
+
 def test_a_second_hub_on_a_data_directory_leaves_the_kubeconfig_of_the_first_alone(folder: Path) -> None:
     kubeconfig = Path(json.loads((folder / "ready.json").read_text())["kubeconfig"])
     before = kubeconfig.read_text()
