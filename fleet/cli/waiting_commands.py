@@ -54,6 +54,9 @@ def waiting(
     plugin: Annotated[
         str | None, typer.Option("--plugin", metavar="NAME", help="Only what this plugin waits for.")
     ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME", help="Only placements of this profile.")
+    ] = None,
     output: Output = Form.TEXT,
     api: ApiUrl = None,
     token_file: TokenFile = None,
@@ -62,7 +65,7 @@ def waiting(
     from fleet.cli.commands.waiting import show_waiting
 
     connection = resolve_connection(api, token_file)
-    raise typer.Exit(show_waiting(connection, cluster=cluster, plugin=plugin, form=output.value))
+    raise typer.Exit(show_waiting(connection, cluster=cluster, plugin=plugin, profile=profile, form=output.value))
 
 
 def groups(

@@ -26,8 +26,10 @@ class ReplyOptions:
     rule: str | None
 
 
-def show_waiting(connection: ApiConnection, *, cluster: str | None, plugin: str | None, form: str) -> int:
-    question = ApiRequest(path=_PATH, query={"cluster": cluster, "plugin": plugin})
+def show_waiting(
+    connection: ApiConnection, *, cluster: str | None, plugin: str | None, profile: str | None, form: str
+) -> int:
+    question = ApiRequest(path=_PATH, query={"cluster": cluster, "plugin": plugin, "profile": profile})
     if form == TEXT:
         write_text(fetch_text(connection, question).content)
     else:

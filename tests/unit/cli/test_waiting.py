@@ -15,6 +15,8 @@ def test_F3_107_what_waits_is_listed(fleet: Fleet, api: ScriptedApi) -> None:
 
     assert (answered.code, answered.out) == (0, "PLACEMENT  CLUSTER\nweb        ams-1\n")
     assert api.asked[-1].query == {"cluster": "ams-1"}
+    fleet("waiting", "--profile", "cheap", "--plugin", "PlacementApproval")
+    assert api.asked[-1].query == {"profile": "cheap", "plugin": "PlacementApproval"}
 
 
 def test_a_placement_is_approved_by_its_name(fleet: Fleet, api: ScriptedApi) -> None:
