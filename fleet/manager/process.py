@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fleet.history import History
     from fleet.kube.api import Api
 
-_GC_THRESHOLDS: Final = (10_000, 50, 50)
+GC_THRESHOLDS: Final = (10_000, 50, 50)
 """Thresholds of the garbage collector. Reference cycles are rare here, so the defaults would run it too often."""
 
 STOPPED: Final = 0
@@ -59,7 +59,7 @@ class ControllerOptions:
 def run_controller(options: ControllerOptions) -> int:
     """Exit code 0 after a signal; 1 if the lease is lost, an error occurs or keys in flight are cancelled."""
     configure(options.settings.logging.level, options.settings.logging.format)
-    gc.set_threshold(*_GC_THRESHOLDS)
+    gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             return runner.run(_serve(options))

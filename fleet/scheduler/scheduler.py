@@ -77,7 +77,7 @@ from fleet.scheduler.priority_classes import PriorityClasses
 from fleet.scheduler.profiles.frameworks import build_configured_frameworks, close_retired, describe_choice
 from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.hints import QueueingHints
-from fleet.scheduler.queue.item import ItemState, QueueItem
+from fleet.scheduler.queue.item import QueueItem
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.quotas.quota_ledger import QuotaLedger
@@ -289,7 +289,9 @@ class Scheduler:
             WaitEndingQueue(self.queue, self.parked),
             sources_of=lambda _: self._sources,
             hints=hints if settings.queue.hints else None,
-            feed_hints=FeedHints(self._profile_of_key, self._read_rejectors, clock) if settings.queue.hints else None,
+            feed_hints=FeedHints(self._profile_of_key, self.queue.find_rejectors, clock)
+            if settings.queue.hints
+            else None,
             offer=partial(self._plugin_hints.offer, self.queue) if settings.queue.hints else None,
             reads_labels=lambda placement: self._profile_of(placement).reads_residents,
             eligibility=EligibilityClock(lambda: self._eligibility_rules, clock),
@@ -518,16 +520,18 @@ class Scheduler:
 
     def _waits_for_room(self, key: PlacementKey) -> bool:
         """What other plugins have refused would be refused again, give its room back, and wake the next."""
-        return may_end_rejection(self._profile_of_key(key), self._find_rejectors(key), ROOM)
+        rejectors = self._find_rejectors(key)
+        if rejectors is not None and not rejectors:  # most of those that wait for their first attempt
+            return False
+        return may_end_rejection(self._profile_of_key(key), rejectors, ROOM)
 
     def _report_resident(self, group: ResidentGroup, placement: PlacementKey, event: str) -> None:
         self._handlers.on_resident(placement, event, self._resident_hints.select(placement, group))
         self._groups.wake_waiting(f"Resident/{event} {placement}", giving=placement)
 
     def _find_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
-        item = self.queue.peek(key)
-        is_in_flight = item is not None and item.state is ItemState.IN_FLIGHT
-        return self._loop.attempts.find_rejectors(key) if is_in_flight else self._read_rejectors(key)
+        is_in_flight = self.queue.is_in_flight(key)
+        return self._loop.attempts.find_rejectors(key) if is_in_flight else self.queue.find_rejectors(key)
 
     def _compares_room(self, placement: Metadata) -> bool:
         """Whether it is scheduled here, by a profile that looks at room."""
@@ -542,10 +546,6 @@ class Scheduler:
         if self._placed.is_needed:
             annotations |= self._priority_classes.describe(self.companions.find(PlacementKey.of(placement)), placement)
         return annotations
-
-    def _read_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
-        item = self.queue.peek(key)
-        return None if item is None or item.state is ItemState.IN_FLIGHT else item.rejectors
 
     def _track_attempt(self, key: PlacementKey) -> AbstractContextManager[Set[str]]:
         self.companion_status.report_gate(key, None)

@@ -256,7 +256,7 @@ class EventHandlers:
             freed=frees_room(before, booked),
         )
         if diff:
-            keys = self._select(diff, old, new, before, booked)
+            keys = self._select(self._interests.find_affected(diff), diff, old, new, before, booked)
             if self._offer is not None and keys and not self._batched:
                 keys = self._offer(keys, diff, old, new)
             self._requeue_affected(keys, trigger=str(diff))
@@ -269,13 +269,19 @@ class EventHandlers:
             return
         self._event_started = self._clock.monotonic()
         diff = ClusterDiff(cluster=cluster, freed=True)
-        keys = [key for key in self._select(diff, present, present, before, booked) if may_help(key)]
+        affected = [key for key in self._interests.find_affected(diff) if may_help(key)]
+        keys = self._select(affected, diff, present, present, before, booked)
         self._requeue_affected(keys, trigger=str(diff))
 
     def _select(
-        self, diff: ClusterDiff, old: MemberCluster | None, new: MemberCluster | None, before: Booked, booked: Booked
+        self,
+        keys: Collection[PlacementKey],
+        diff: ClusterDiff,
+        old: MemberCluster | None,
+        new: MemberCluster | None,
+        before: Booked,
+        booked: Booked,
     ) -> Collection[PlacementKey]:
-        keys = self._interests.find_affected(diff)
         if self._hints is None or self._keeps_room_on(diff.cluster):
             return keys
         return self._hints.select(

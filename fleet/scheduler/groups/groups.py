@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any, Final, Protocol
 
 from fleet.clock import SECOND, Clock, epoch_nanoseconds
@@ -43,6 +44,8 @@ _LOST: Final = (
 class GroupProgress:
     """What this process knows of a group beside the objects on the hub."""
 
+    number: int = 0
+    """In the order in which this process has learned of groups."""
     plan: dict[PlacementKey, frozenset[str]] = field(default_factory=dict)
     """Members that are to be bound, until they are."""
     uids: dict[PlacementKey, str] = field(default_factory=dict)
@@ -98,7 +101,9 @@ class Groups:
         self._group_of: dict[PlacementKey, PlacementKey] = {}
         self._members: dict[PlacementKey, set[PlacementKey]] = {}
         self._progress: dict[PlacementKey, GroupProgress] = {}
-        self._kept: tuple[Nomination, ...] = ()
+        self._numbers = count()
+        self._kept: dict[PlacementKey, tuple[Nomination, ...]] = {}
+        """By group."""
         self._giving: set[PlacementKey] = set()
         """Placements whose attempts gave back what they had reserved."""
         self._leads = False
@@ -132,7 +137,10 @@ class Groups:
         return None if kinds is None else kinds.groups.store.get(str(group))
 
     def find_progress(self, group: PlacementKey) -> GroupProgress:
-        return self._progress.setdefault(group, GroupProgress())
+        progress = self._progress.get(group)
+        if progress is None:
+            progress = self._progress[group] = GroupProgress(number=next(self._numbers))
+        return progress
 
     def find_gate(self, key: PlacementKey) -> str:
         """Why its group is not decided now; empty otherwise."""
@@ -201,12 +209,12 @@ class Groups:
             progress.degraded = ""
         progress.plan.update(plan)
         progress.uids.update({key: self._read_uid(key) for key in plan})
-        self._nominate()
+        self._nominate(group)
         try:
             await self.reports.store(group)
         except BaseException:
             progress.plan = before
-            self._nominate()
+            self._nominate(group)
             self.reports.enqueue_status(group)
             raise
 
@@ -230,14 +238,14 @@ class Groups:
     def _complete(self, group: PlacementKey, key: PlacementKey) -> None:
         progress = self.find_progress(group)
         progress.plan.pop(key, None)
-        self._nominate()
+        self._nominate(group)
         self._settle(group)
 
     def _lose(self, group: PlacementKey, key: PlacementKey) -> None:
         progress = self.find_progress(group)
         progress.plan.pop(key, None)
         progress.degraded = f"{key.name} could not be bound with the others"
-        self._nominate()
+        self._nominate(group)
         self.wake_waiting("PlacementGroup/Lost")
         self._settle(group)
 
@@ -278,7 +286,7 @@ class Groups:
             present = self.find(name)
             if present is not None:
                 self._restore(name, present.view)
-        self._nominate()
+        self._nominate(*self._kept.keys() | self._progress.keys())
 
     def _restore(self, name: PlacementKey, group: PlacementGroup) -> None:
         progress, status = self.find_progress(name), group.status
@@ -299,32 +307,38 @@ class Groups:
 
     # --- room that is kept --------------------------------------------------------------------------------------------
 
-    def _nominate(self) -> None:
-        """Room that is kept no longer may help others, also if a binding has taken it: until now it counted twice."""
-        before, self._kept = self._kept, tuple(self._list_nominations())
-        self._table.nominate(self._kept, keeper="groups")
-        self._quotas.keep(self._kept, keeper="groups")
-        for nomination in before:
-            if nomination not in self._kept:
-                key = PlacementKey.parse(nomination.placement)
-                self.reports.report_freed(nomination.cluster, nomination.requests, key)
+    def _nominate(self, *groups: PlacementKey) -> None:
+        """After a change of these groups. Room that is kept no longer may help others, also if a binding has taken it:
+        until now it counted twice."""
+        before = {group: self._kept.pop(group, ()) for group in groups}
+        after = {group: tuple(self._list_nominations(group)) for group in groups}
+        self._kept |= {group: kept for group, kept in after.items() if kept}
+        in_order = sorted(self._kept, key=lambda group: self._progress[group].number)
+        kept = tuple(chain.from_iterable(self._kept[group] for group in in_order))
+        self._table.nominate(kept, keeper="groups")
+        self._quotas.keep(kept, keeper="groups")
+        for group in sorted(groups, key=str):
+            for nomination in before[group]:
+                if nomination not in after[group]:
+                    key = PlacementKey.parse(nomination.placement)
+                    self.reports.report_freed(nomination.cluster, nomination.requests, key)
 
-    def _list_nominations(self) -> Iterator[Nomination]:
-        for progress in self._progress.values():
-            for key, clusters in progress.plan.items():
-                placement = self._caches.placement(key)
-                if placement is None:
-                    continue
-                needs = parse_needs(self._requests_of(placement.view.metadata) or "")
-                request = PlacementRequest(
-                    placement=key.name,
-                    namespace=key.namespace,
-                    requests=needs.fixed,
-                    node_requests=needs.per_node,
-                    overridden_requests=needs.overridden,
-                )
-                for cluster in clusters - self._list_clusters(key):
-                    yield keep_room(request, cluster, self._caches.clusters.get(cluster))
+    def _list_nominations(self, group: PlacementKey) -> Iterator[Nomination]:
+        progress = self._progress.get(group)
+        for key, clusters in {} if progress is None else progress.plan.items():
+            placement = self._caches.placement(key)
+            if placement is None:
+                continue
+            needs = parse_needs(self._requests_of(placement.view.metadata) or "")
+            request = PlacementRequest(
+                placement=key.name,
+                namespace=key.namespace,
+                requests=needs.fixed,
+                node_requests=needs.per_node,
+                overridden_requests=needs.overridden,
+            )
+            for cluster in clusters - self._list_clusters(key):
+                yield keep_room(request, cluster, self._caches.clusters.get(cluster))
 
     def _on_binding(self, old: Observed[Binding] | None, new: Observed[Binding] | None) -> None:
         known = old if new is None else new
@@ -334,7 +348,7 @@ class Groups:
             return
         progress = self._progress.get(group)
         if progress is not None and owner in progress.plan:
-            self._nominate()
+            self._nominate(group)
         self._note(group)
 
     # --- members ------------------------------------------------------------------------------------------------------
@@ -382,11 +396,11 @@ class Groups:
             self.find_progress(name).since = None
         elif new is not None and self._leads and name not in self._progress:
             self._restore(name, new.view)  # a reload has brought groups
-            self._nominate()
+            self._nominate(name)
         self._requeue(name, f"PlacementGroup/{'Add' if old is None else 'Delete' if new is None else 'Update'}")
         if new is None:
             self._progress.pop(name, None)
-            self._nominate()
+            self._nominate(name)
 
     def _requeue(self, group: PlacementKey, trigger: str) -> None:
         if self.find(group) is not None:

@@ -8,7 +8,7 @@ from fleet.clock import Clock
 from fleet.kube.workqueue import QueueDriver
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.hints import QueueEvent
-from fleet.scheduler.queue.item import QueueCounts, QueueItem
+from fleet.scheduler.queue.item import ItemState, QueueCounts, QueueItem
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 
 
@@ -33,6 +33,15 @@ class AsyncQueue:
         """A copy; None for a key that is not queued."""
         item = self._queue.get(key)
         return None if item is None else item.deep_copy()
+
+    def is_in_flight(self, key: PlacementKey) -> bool:
+        item = self._queue.get(key)
+        return item is not None and item.state is ItemState.IN_FLIGHT
+
+    def find_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
+        """Of its last attempt; None while it is in flight, and for a key that is not queued."""
+        item = self._queue.get(key)
+        return None if item is None or item.state is ItemState.IN_FLIGHT else item.rejectors
 
     def count_active(self) -> int:
         return self._queue.count_active()
