@@ -34,6 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(*wrong, "Nothing was measured: the picks are wrong.", sep="\n")
         return 1
     baseline = None if options.baseline is None else from_json(options.baseline.read_bytes())
+    if options.record and options.is_partial and (baseline is None or baseline.machine != machine.this_machine()):
+        print("Nothing was measured: the baseline is of another machine, so --record wants a run without --only.")
+        return 1
     report = _report(options)
     print(f"{heading(report)}\n\n{tables(report, baseline)}\n")
     if rows := rows_table(report):
@@ -41,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json:
         options.json.write_bytes(as_json(report, baseline))
     if options.record:
-        _record(report, baseline)
+        _record(with_other_groups(report, baseline) if options.is_partial and baseline else report, baseline)
     return _judge(report, None if options.record else baseline)
 
 
@@ -53,15 +56,18 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=NAMES, metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures; the file can be a baseline")
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="compare with another run")
-    parser.add_argument("--record", action="store_true", help="make this run the baseline and renew the page")
+    parser.add_argument(
+        "--record", action="store_true", help="make this run the baseline, or its part of it, and renew the page"
+    )
     parser.add_argument("--page", action="store_true", help="renew the page from the baseline and measure nothing")
     options = parser.parse_args(arguments)
-    if options.record and (options.quick or options.only):
-        parser.error("--record wants a whole run: leave out --quick and --only")
+    if options.record and options.quick:
+        parser.error("--record wants a thorough run: leave out --quick")
     if options.baseline is not None and not options.baseline.exists():
         parser.error(f"--baseline: there is no file {options.baseline}")
     if options.baseline is None and BASELINE.exists():
         options.baseline = BASELINE
+    options.is_partial = bool(options.only)
     options.only = options.only or (QUICK_NAMES if options.quick else NAMES)
     return options
 
@@ -85,6 +91,15 @@ def _report(options: argparse.Namespace) -> Report:
 def _record(report: Report, baseline: Report | None) -> None:
     BASELINE.write_bytes(as_json(keeping_tolerances(report, baseline)))
     _renew_page()
+
+
+def with_other_groups(report: Report, baseline: Report) -> Report:
+    """The baseline with the figures of the measured groups in place of its own. Day and load stay those of the last
+    whole run."""
+    measured_groups = {figure.group for figure in report.figures}
+    others = (figure for figure in baseline.figures if figure.group not in measured_groups)
+    figures = sorted((*others, *report.figures), key=lambda figure: NAMES.index(figure.group))
+    return msgspec.structs.replace(baseline, figures=tuple(figures))
 
 
 def _renew_page() -> None:

@@ -22,6 +22,8 @@ from tests.bench.growth import exponent, last_decade
 from tests.bench.machine import Machine, this_machine
 from tests.bench.measuring import Run
 from tests.bench.rows import ROWS, rows_table
+from tests.bench.scheduling import group as forms_group
+from tests.bench.scheduling.forms import Size as FormSize
 from tests.bench.stopwatch import Effort, measure, sample_of, undisturbed
 from tests.bench.tables import BEGIN, END, as_json, from_json, heading, page_with, tables
 
@@ -197,7 +199,7 @@ def test_the_page_shows_the_recorded_baseline() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--record", "--quick"], ["--record", "--only", "memory"], ["--only", "nothing"], ["--baseline", "nowhere.json"]],
+    [["--record", "--quick"], ["--only", "nothing"], ["--baseline", "nowhere.json"]],
     ids=" ".join,
 )
 def test_what_makes_no_sense_is_refused_before_anything_runs(
@@ -207,6 +209,28 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(
 
     with pytest.raises(SystemExit, match="2"):
         program.main(arguments)
+
+
+def test_a_group_can_be_recorded_alone_and_the_others_stay() -> None:
+    hub, old = a_figure(1.0, group="hub"), a_figure(2.0, part="gone")
+    before = msgspec.structs.replace(a_report(old, hub), day="2026-10-01")
+
+    recorded = program.with_other_groups(a_report(a_figure(3.0)), before)
+
+    assert recorded == msgspec.structs.replace(before, figures=(a_figure(3.0), hub))
+
+
+@pytest.mark.parametrize("median, code", [(1.4, 0), (1.6, 1)], ids=["within its tolerance", "beyond it"])
+def test_P_15_a_run_fails_where_a_figure_is_worse_than_the_recorded_one(
+    median: float, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded = tmp_path / "recorded.json"
+    recorded.write_bytes(as_json(a_report(a_figure(1.0, target=2), machine=this_machine())))
+    monkeypatch.setattr(program, "in_fresh_process", lambda _: [])
+    monkeypatch.setattr(program, "measured", lambda *_, **__: [a_figure(median, target=2)])
+
+    assert program.main(["--only", "decide", "--baseline", str(recorded)]) == code
+    assert ("against the baseline's 1 ms" in capsys.readouterr().out) is bool(code)
 
 
 # --- rows of docs/acceptance.md -------------------------------------------------------------------------------------
@@ -243,6 +267,10 @@ def test_P_16_a_decision_takes_half_a_millisecond() -> None:
 
 def test_P_17_the_adapter_takes_a_microsecond_a_row() -> None:
     assert are_kept(*recorded("P-17"), within=[1, 1, 1])
+
+
+def test_P_18_victims_are_found_in_twenty_milliseconds() -> None:
+    assert are_kept(*recorded("P-18"), within=[20])
 
 
 def test_P_19_many_rules_take_five_milliseconds() -> None:
@@ -310,6 +338,8 @@ def test_the_collector_rests_while_something_is_measured_and_not_longer() -> Non
 SMALL: Final = recording.Size(clusters=40, placements=5)
 BOTH: Final = {REAL: SMALL, EMBEDDED: SMALL}
 SMALL_HISTORY: Final = history.Plan(fleets=(40,), decisions=7, rounds=2, bursts=(SMALL,), paces=BOTH, long=BOTH)
+SMALL_FORM: Final = FormSize(clusters=60, placements=12, others=8, every=4)
+SMALL_FORMS: Final = forms_group.Plan(**dict.fromkeys(forms_group.Plan.__dataclass_fields__, SMALL_FORM))
 QUICK_TO_SET_UP = ("hooks", "adapter", "fleet-growth", "picks-growth", "naive", "kube", "hub", "joining")
 
 
@@ -330,6 +360,7 @@ def test_a_group_yields_figures_of_its_own_without_repetition(name: str, monkeyp
     for turns in ("TURNS", "LONG_TURNS"):
         monkeypatch.setattr(recording, turns, (False, True))
     monkeypatch.setattr(recording, "WARMING_UP", 2)
+    monkeypatch.setattr(forms_group, "QUICK", SMALL_FORMS)
     group = next(one for one in GROUPS if one.name == name)
 
     figures = list(group.measure(Run(name, quick=True)))

@@ -75,7 +75,7 @@ def binding(placement: str, cluster: str) -> Json:
             "resourceSnapshotName": "",
             "schedulingPolicySnapshotName": f"{placement}-0",
             "targetCluster": cluster,
-            "clusterDecision": _selected(cluster),
+            "clusterDecision": build_selected(cluster),
         },
     }
 
@@ -90,11 +90,11 @@ def status() -> Json:
         "lastTransitionTime": _now(),
     }
     others = [_not_picked(name_of(number)) for number in range(PICKS, PICKS + _NOT_PICKED)]
-    decisions = [*(_selected(name_of(number)) for number in range(PICKS)), *others]
+    decisions = [*(build_selected(name_of(number)) for number in range(PICKS)), *others]
     return {"observedCRPGeneration": 1, "conditions": [condition], "targetClusters": decisions}
 
 
-def _selected(cluster: str) -> Json:
+def build_selected(cluster: str) -> Json:
     scores = {"affinityScore": 70, "priorityScore": -4}
     return {
         "clusterName": cluster,
