@@ -6,6 +6,7 @@ One key names a placement of either: `name`, or `namespace/name`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from fleet.kube.resource import Resource
@@ -93,6 +94,10 @@ def parse_key(text: str) -> tuple[str, str]:
 def owner_key(metadata: Metadata) -> PlacementKey | None:
     """The key of the placement that a snapshot or a binding belongs to; None without a usable tracking label."""
     placement = metadata.label(PARENT_PLACEMENT)
-    if not placement or "/" in placement:
-        return None
-    return PlacementKey(metadata.namespace, placement)
+    return _find_owner(metadata.namespace, placement) if placement else None
+
+
+@lru_cache(maxsize=4_096)
+def _find_owner(namespace: str, placement: str) -> PlacementKey | None:
+    """Every event handler of a binding asks for its owner."""
+    return None if "/" in placement else PlacementKey(namespace, placement)

@@ -79,10 +79,15 @@ class Companions:
         kinds = self._caches.find_kinds(key)
         if kinds is None:
             return NO_COMPANION
-        options = kinds.options.store.get(str(key))
+        store, unreadable_options = kinds.options.store, kinds.options.reflector.unreadable
+        if not store and not unreadable_options:  # a hub without options
+            self._read.clear()
+            return NO_COMPANION
+        text = str(key)
+        options = store.get(text)
         if options is None:
             self._read.pop(key, None)
-            unreadable = kinds.options.reflector.unreadable.get(str(key))
+            unreadable = unreadable_options.get(text)
             return Companion(problem=f"unreadable: {unreadable.error}") if unreadable else NO_COMPANION
         read = self._read.get(key)
         if read is None or read[0] is not options:

@@ -7,7 +7,7 @@ the hooks to callables, so that an attempt needs no lookups.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -153,6 +153,21 @@ class CompiledProfile:
     """Whether any plugin reads the placements on clusters, and so the labels of the placement that is decided."""
     has_effects: bool
     """Whether any plugin acts on a decision, beside the one that stands for the writes themselves."""
+    quota_readers: frozenset[str] = field(init=False, compare=False)
+    """The plugins that read what is in use of quotas."""
+    _plugins: tuple[tuple[str, Any], ...] = field(init=False, repr=False, compare=False)
+    """The ones with a Filter in their order, then the others in the order of hooks."""
+    _by_method: dict[str, tuple[tuple[str, Any], ...]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        """What every attempt asks is found once."""
+        hooks = (self.filters, *self.hooks.values())
+        plugins = tuple({entry.name: entry.plugin for hook in hooks for entry in hook}.items())
+        readers = frozenset(name for name, plugin in plugins if "quotas" in _trait(plugin, "READS"))
+        object.__setattr__(self, "_plugins", plugins)
+        object.__setattr__(self, "quota_readers", readers)
 
     @property
     def event_sources(self) -> EventSources:
@@ -160,7 +175,7 @@ class CompiledProfile:
         judging = {entry.name for entry in (*self.pre_filter, *self.filters, *self.post_batch, *self.late_judges)}
         fixed = {entry.name for _, entry in self.fixed_filters}
         sources = []
-        for name, plugin in self._list_plugins():
+        for name, plugin in self._plugins:
             if hasattr(plugin, "events_to_register"):
                 sources.append(RegisteredSource(name, plugin, name in fixed))
             elif name in judging and not _READS_NO_CLUSTER.issuperset(_trait(plugin, "READS")):
@@ -170,22 +185,17 @@ class CompiledProfile:
     @property
     def reads_requests(self) -> bool:
         """Whether any plugin reads what a placement requests."""
-        return any(_trait(plugin, "READS_REQUESTS") for _, plugin in self._list_plugins())
+        return any(_trait(plugin, "READS_REQUESTS") for _, plugin in self._plugins)
 
     @property
     def reads_limits(self) -> bool:
         """Whether any plugin reads the limits of the selected workloads."""
-        return any(_trait(plugin, "READS_LIMITS") for _, plugin in self._list_plugins())
+        return any(_trait(plugin, "READS_LIMITS") for _, plugin in self._plugins)
 
     @property
     def reads_placed_limits(self) -> bool:
         """Whether any plugin reads by how much limits exceed requests on clusters."""
-        return any("limits" in _trait(plugin, "READS") for _, plugin in self._list_plugins())
-
-    @property
-    def quota_readers(self) -> frozenset[str]:
-        """The plugins that read what is in use of quotas."""
-        return frozenset(name for name, plugin in self._list_plugins() if "quotas" in _trait(plugin, "READS"))
+        return any("limits" in _trait(plugin, "READS") for _, plugin in self._plugins)
 
     @property
     def reads_quotas(self) -> bool:
@@ -199,7 +209,7 @@ class CompiledProfile:
         return (
             not self.has_effects
             and not self.decides_groups
-            and all(is_in_tree(plugin) for _, plugin in self._list_plugins())
+            and all(is_in_tree(plugin) for _, plugin in self._plugins)
             and all(_OF_CLUSTERS.issuperset(_trait(entry.plugin, "READS")) for entry in judging)
         )
 
@@ -229,13 +239,12 @@ class CompiledProfile:
         return (*reserving, *self.hooks["permit"], *self.hooks["preBind"])
 
     def find_plugins(self, method: str) -> tuple[tuple[str, Any], ...]:
-        """Those that have an optional method, in the order of `_list_plugins`."""
-        return tuple((name, plugin) for name, plugin in self._list_plugins() if hasattr(plugin, method))
-
-    def _list_plugins(self) -> Iterable[tuple[str, Any]]:
-        """The ones with a Filter in their order, then the others in the order of hooks."""
-        hooks = (self.filters, *self.hooks.values())
-        return {entry.name: entry.plugin for hook in hooks for entry in hook}.items()
+        """Those that have an optional method, in the order of `_plugins`."""
+        found = self._by_method.get(method)
+        if found is None:
+            found = tuple((name, plugin) for name, plugin in self._plugins if hasattr(plugin, method))
+            self._by_method[method] = found
+        return found
 
     @property
     def picker_position(self) -> int:

@@ -402,7 +402,7 @@ def _request_for(placement: PlacementKey) -> PlacementRequest:
 
 
 def build_calls(operations: Iterable[Operation], context: CallContext) -> list[_BindingCall]:
-    binding, evicting = context.for_type(CallType.BIND), context.for_type(CallType.EVICT)
+    binding = context.for_type(CallType.BIND)
 
     def build_call(operation: Operation) -> _BindingCall:
         match operation.action:
@@ -411,7 +411,7 @@ def build_calls(operations: Iterable[Operation], context: CallContext) -> list[_
             case Action.REFRESH | Action.REVIVE:
                 return Update(operation, binding)
             case Action.UNSCHEDULE | Action.DROP_FINALIZER:
-                return Removal(operation, evicting)
+                return Removal(operation, context.for_type(CallType.EVICT))
 
     return [build_call(operation) for operation in operations]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -41,7 +41,7 @@ class StatusChange:
         changed["conditions"] = _merge_conditions(status.get("conditions") or [], self.conditions, now=now)
         changed.pop("targetClusters", None)
         if self.decisions:
-            changed["targetClusters"] = [_encode_decision(decision) for decision in self.decisions]
+            changed["targetClusters"] = _encode_decisions(self.decisions)
         return changed
 
 
@@ -167,11 +167,12 @@ def _encode_condition(condition: Condition, before: dict[str, Any], *, now: str)
     }
 
 
-def _encode_decision(decision: ClusterDecision) -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.to_builtins(decision)
-    if document.get("clusterScore") is None:
-        document.pop("clusterScore", None)  # the schema does not accept null as a score
-    return document
+def _encode_decisions(decisions: Sequence[ClusterDecision]) -> list[dict[str, Any]]:
+    documents: list[dict[str, Any]] = msgspec.to_builtins(list(decisions))
+    for document in documents:
+        if document.get("clusterScore") is None:
+            document.pop("clusterScore", None)  # the schema does not accept null as a score
+    return documents
 
 
 def _encode(status: dict[str, Any]) -> bytes:

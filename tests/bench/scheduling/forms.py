@@ -19,7 +19,7 @@ from fleet.model.keys import SCHEDULER_CLEANUP
 from fleet.scheduler.dispatch.call_queue import CallType
 from tests.bench.controller import documents
 from tests.bench.fleets import cluster_document, name_of
-from tests.bench.policies import plain_policy
+from tests.bench.policies import plain_policy, policy_snapshot
 from tests.bench.scheduling.dict_hub import DictHub
 from tests.bench.scheduling.stage import PICKS, Json, PolicyOf, Spent, Stage, a_hub, build_placement, plain, running
 
@@ -109,7 +109,7 @@ async def place_near_others(size: Size, *, clock: Clock | None = None) -> list[S
 
 
 async def _place_bursts(
-    stage: Stage, size: Size, policy_of: PolicyOf, *, options: Json | None = None, **metadata: Json
+    stage: Stage, size: Size, policy_of: PolicyOf, *, options: Json | None = None, **metadata: Any
 ) -> list[Spent]:
     """The first one warms up."""
     spent = []
@@ -120,11 +120,11 @@ async def _place_bursts(
     return spent[1:]
 
 
-def put_placed(hub: DictHub, name: str, clusters: Sequence[str], **metadata: Json) -> None:
+def put_placed(hub: DictHub, name: str, clusters: Sequence[str], **metadata: Any) -> None:
     """A placement that was scheduled long ago."""
     placement = build_placement(name, finalizers=[SCHEDULER_CLEANUP], **metadata)
     hub.put(CLUSTER_SCOPED.placement.item(name), placement)
-    snapshot = documents.policy_snapshot(name, plain_policy(len(clusters), 0))
+    snapshot = policy_snapshot(name, plain_policy(len(clusters), 0))
     status = documents.status()
     snapshot["status"] = {**status, "targetClusters": [documents.build_selected(each) for each in clusters]}
     hub.put(CLUSTER_SCOPED.policy_snapshot.item(snapshot["metadata"]["name"]), snapshot)
@@ -284,7 +284,7 @@ def put_options(hub: DictHub, name: str, spec: Json) -> None:
 
 
 def put_snapshot(hub: DictHub, name: str, policy: Json) -> None:
-    snapshot = documents.policy_snapshot(name, policy)
+    snapshot = policy_snapshot(name, policy)
     hub.put(CLUSTER_SCOPED.policy_snapshot.item(snapshot["metadata"]["name"]), snapshot)
 
 

@@ -85,7 +85,7 @@ class Stage:
     tally: Tally
     manager: Manager
 
-    def create_placements(self, names: Iterable[str], *, options: Json | None = None, **metadata: Json) -> None:
+    def create_placements(self, names: Iterable[str], *, options: Json | None = None, **metadata: Any) -> None:
         """`options` are those of each of them."""
         for name in names:
             if options is not None:
@@ -150,7 +150,7 @@ class Stage:
         return bound
 
 
-def build_placement(name: str, **metadata: Json) -> Json:
+def build_placement(name: str, **metadata: Any) -> Json:
     nothing = {"group": "", "version": "v1", "kind": "Namespace", "name": "nothing-by-this-name"}
     return {"metadata": {"name": name, **metadata}, "spec": {"resourceSelectors": [nothing]}}
 

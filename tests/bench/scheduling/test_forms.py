@@ -8,8 +8,12 @@ from typing import Final
 import pytest
 
 from fleet.cli.scenario.virtual_time import VirtualClock, run_virtually
+from fleet.framework.request import PlacementRequest
 from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.model.views import MemberCluster
 from fleet.scheduler.groups import groups
+from fleet.scheduler.groups.growing_overlay import keep_room
+from fleet.snapshot.sidedata import Nomination
 from tests.bench.scheduling import forms
 from tests.bench.scheduling.forms import Compared, Size
 from tests.bench.scheduling.stage import PICKS, Spent
@@ -74,11 +78,10 @@ def test_P_11_all_members_of_a_group_are_bound() -> None:
 
 def test_what_is_kept_for_a_group_is_computed_when_that_group_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: Counter[str] = Counter()
-    keep_room = groups.keep_room
 
-    def count(request: groups.PlacementRequest, *about: object) -> object:
+    def count(request: PlacementRequest, cluster: str, known: MemberCluster | None) -> Nomination:
         kept[request.key] += 1
-        return keep_room(request, *about)  # type: ignore[arg-type]
+        return keep_room(request, cluster, known)
 
     monkeypatch.setattr(groups, "keep_room", count)
     size = Size(clusters=60, placements=60)
