@@ -598,6 +598,7 @@ class Scheduler:
         placement = self._caches.placement(item.key)
         self.companion_status.report_gate(item.key, item.gate)
         if placement is not None and item.gate is not None:
+            self._groups.note_gated(item.key, item.gate.message)
             self._events.report_gated(self._caches.kinds_of(item.key), placement, item.gate.message)
 
     def _end_waits_for(self, old: MemberCluster | None, new: MemberCluster | None) -> None:

@@ -431,6 +431,25 @@ async def _are_in_use(scene: Scene, count: int, *, of: int) -> bool:
 
 
 @virtual
+async def test_the_room_of_a_planned_member_is_given_up_when_it_is_gated(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as before:
+        await join(before.world, "ams", cpu="1")
+        await a_group(before)
+        await place(before, "p1", "p2")
+        await asyncio.sleep(30)
+    uid = (await before.world.placement("p2"))["metadata"]["uid"]
+    plan = {"placement": "p2", "placementUID": uid, "clusters": ["ams"]}
+    await before.world.patch(GROUP, "web", {"status": {"targets": [plan]}}, subresource="status")
+    await before.annotate("p2", gates="review")
+    async with a_scene(tmp_path, GROUPS, after=before) as scene:
+        await place(scene, "single", group="")
+        await asyncio.sleep(60)
+        assert await list_bound_by(scene.world) == {"single": "ams"}
+        assert "targets" not in await read_status(scene)
+        assert await read_condition(scene, "Degraded") == ("True", "PartlyBound", "p2 is held: review")
+
+
+@virtual
 async def test_X_23_without_its_group_what_is_bound_stays_and_what_waits_is_held(tmp_path: Path) -> None:
     async with a_scene(tmp_path, GROUPS) as scene:
         await join(scene.world, "ams", cpu="4")

@@ -224,7 +224,7 @@ class Groups:
         if record.key in self._giving:
             self._giving.discard(record.key)
             self.reports.requeue_others(record.key)
-        for other in [name for name, progress in self._progress.items() if record.key in progress.plan]:
+        for other in self._list_plans(record.key):
             if record.result in _LOST:
                 self._lose(other, record.key)
             elif record.result is AttemptResult.DECIDED:
@@ -235,16 +235,25 @@ class Groups:
         if progress.changes != progress.refused_at:
             self.reports.requeue([record.key], "PlacementGroup/Missed")
 
+    def note_gated(self, key: PlacementKey, message: str) -> None:
+        """A member that is held again may be held for days: its room is given up."""
+        for group in self._list_plans(key):
+            self._lose(group, key, f"{key.name} is held: {message}")
+
+    def _list_plans(self, key: PlacementKey) -> list[PlacementKey]:
+        """Of the groups that are binding the member."""
+        return [name for name, progress in self._progress.items() if key in progress.plan]
+
     def _complete(self, group: PlacementKey, key: PlacementKey) -> None:
         progress = self.find_progress(group)
         progress.plan.pop(key, None)
         self._nominate(group)
         self._settle(group)
 
-    def _lose(self, group: PlacementKey, key: PlacementKey) -> None:
+    def _lose(self, group: PlacementKey, key: PlacementKey, why: str = "") -> None:
         progress = self.find_progress(group)
         progress.plan.pop(key, None)
-        progress.degraded = f"{key.name} could not be bound with the others"
+        progress.degraded = why or f"{key.name} could not be bound with the others"
         self._nominate(group)
         self.wake_waiting("PlacementGroup/Lost")
         self._settle(group)
