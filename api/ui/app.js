@@ -3,6 +3,7 @@
 import { byId, h } from "./dom.js";
 import { showCluster } from "./cluster.js";
 import { showCard, showFleet } from "./fleet.js";
+import { showGroup } from "./groups.js";
 import { note, placementLink } from "./parts.js";
 import { showPlacement } from "./placement.js";
 import { get, getAll } from "./rest.js";
@@ -27,6 +28,9 @@ async function show() {
     } else if (page === "clusters" && rest[0]) {
       name(rest[0]);
       await showCluster(main, rest[0]);
+    } else if (page === "groups" && rest.length >= 2) {
+      name(rest[0] === "-" ? rest[1] : `${rest[0]}/${rest[1]}`);
+      await showGroup(main, rest[0], rest[1]);
     } else if (page === "why" && parameters.get("placement") && parameters.get("cluster")) {
       name(`${parameters.get("placement")} on ${parameters.get("cluster")}`);
       await showCard(main, parameters.get("placement"), parameters.get("cluster"));

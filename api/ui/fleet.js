@@ -2,6 +2,7 @@
 
 import { byId, count, focusOn, h, panel, svg } from "./dom.js";
 import { clockTime, clusterLink, decisionLine, makeTip, placementLink, time } from "./parts.js";
+import { makeGroups } from "./groups.js";
 import { follow, get } from "./rest.js";
 import { makeWaiting } from "./waiting.js";
 
@@ -15,18 +16,19 @@ export async function showFleet(main) {
   /** @type {Record<string, any>} what is shown; `fleet` and `status` as the API answers */
   const state = { group: parameters.get("group"), show: parameters.get("show") || "", text: "", fleet: null, status: null };
   const tip = makeTip();
-  const areas = Object.fromEntries(["figures", "strips", "waiting", "trouble", "silent", "moves", "live"].map((name) => [name, h("div", { id: name })]));
+  const areas = Object.fromEntries(["figures", "strips", "waiting", "groups", "trouble", "silent", "moves", "live"].map((name) => [name, h("div", { id: name })]));
   const waiting = makeWaiting(areas.waiting);
+  const groups = makeGroups(areas.groups);
   await load();
   if (state.group === null) state.group = findGroup();
   main.replaceChildren(h("h1", { class: "unseen" }, "Fleet"), h("div", { class: "stack" }, areas.figures, areas.strips),
-    h("div", { class: "columns below" }, h("div", {}, areas.waiting, areas.trouble, areas.silent), h("div", { class: "side" }, areas.moves, areas.live)));
+    h("div", { class: "columns below" }, h("div", {}, areas.waiting, areas.groups, areas.trouble, areas.silent), h("div", { class: "side" }, areas.moves, areas.live)));
   draw();
   listen();
   setTimeout(poll, POLL);
 
   async function load() {
-    const [fleet, status] = await Promise.all([get("v1/matrix"), get("v1/status"), waiting.load()]);
+    const [fleet, status] = await Promise.all([get("v1/matrix"), get("v1/status"), waiting.load(), groups.load()]);
     const text = JSON.stringify(fleet);
     const isNew = text !== state.text;
     Object.assign(state, { text, fleet, status });

@@ -3,6 +3,7 @@
 import { byId, copy, count, focusOn, h, panel, say, svg } from "./dom.js";
 import { buildCommand, editsText, parseEdits, withEdit } from "./edits.js";
 import { drawGrid } from "./grid.js";
+import { groupLink, groupName } from "./groups.js";
 import { countFunnel, describeCell, describeStanding, firstRejection, readMatrix, readSimulated, verdictAt } from "./matrix.js";
 import { cardLink, clockTime, clusterLink, decisionLine, legend, makeTip, note, placementLink, stateBadge, time } from "./parts.js";
 import { follow, get, placementPath, post } from "./rest.js";
@@ -180,6 +181,7 @@ export async function showPlacement(main, key) {
       verdict.missing.length > 0 && note(`no cluster has the name ${verdict.missing.join(", ")}`, "is-bad"),
       answer.gate && drawGate(answer.gate, isNow),
       isNow && answer.preempting && drawPreempting(answer.preempting),
+      isNow && answer.group && drawGroup(answer.group),
       (answer.remarks || []).map((remark) => note(remark.text || remark.message || "")),
       state.problem && note(state.problem.message, "is-bad", state.problem.next),
       h("ul", { class: "chips", "aria-label": "Clusters in use" },
@@ -212,6 +214,11 @@ export async function showPlacement(main, key) {
         h("tbody", {}, clusters.map((room) => h("tr", { "data-cluster": room.cluster },
           h("td", {}, h("a", { href: clusterLink(room.cluster) }, room.cluster)), h("td", {}, room.phase), h("td", {}, time(room.since), " UTC"), h("td", {}, victims(room)))))),
       redacted > 0 && h("p", { class: "soft" }, `room is made on ${count(redacted, "cluster")} that you may not read`));
+  }
+
+  function drawGroup(group) {
+    return h("p", { id: "group-of", class: "note" }, "belongs to group ", h("a", { href: groupLink(group) }, groupName(group)),
+      `: ${group.state}, ${group.placed} of ${count(group.members, "member")} bound, ${group.needed} needed`, group.message && ` – ${group.message}`);
   }
 
   async function clearGate(name) {

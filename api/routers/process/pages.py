@@ -19,7 +19,7 @@ router = APIRouter(include_in_schema=False)
 
 UI: Final = "/ui/"
 _DOCS: Final = "docs.html"
-_PAGES: Final = frozenset({"clusters", "fleet", "placements", "signin", "why"})
+_PAGES: Final = frozenset({"clusters", "fleet", "groups", "placements", "signin", "why"})
 """First parts of paths that the explorer itself reads: all of them are served its one page."""
 _GET: Final = ["GET", "HEAD"]
 _FILES: Final = PageFiles.load()
