@@ -240,11 +240,11 @@ class CompiledProfile:
 
     def find_plugins(self, method: str) -> tuple[tuple[str, Any], ...]:
         """Those that have an optional method, in the order of `_plugins`."""
-        found = self._by_method.get(method)
-        if found is None:
-            found = tuple((name, plugin) for name, plugin in self._plugins if hasattr(plugin, method))
-            self._by_method[method] = found
-        return found
+        plugins = self._by_method.get(method)
+        if plugins is None:
+            plugins = tuple(pair for pair in self._plugins if hasattr(pair[1], method))
+            self._by_method[method] = plugins
+        return plugins
 
     @property
     def picker_position(self) -> int:
