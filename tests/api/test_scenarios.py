@@ -24,7 +24,7 @@ from api.live.scenario_process import ScenarioRunner
 from api.routers.request_context import AppState
 from fleet.clock import SystemClock
 from fleet.settings import load_settings
-from tests.api.stage import ADMIN, AUTHOR, OPERATOR, OVERSEER, TOKENS, Stage, a_hub_with, grant_all
+from tests.api.stage import ADMIN, AUTHOR, OPERATOR, OVERSEER, PATIENT, TOKENS, Stage, a_hub_with, grant_all
 from tests.e2e.world import World, controlled
 from tests.unit.cli.conftest import Fleet, fleet, home
 from tests.unit.cli.manifests import Manifest
@@ -45,9 +45,11 @@ from tests.unit.cli.test_simulated_room import sized, wanting
 
 __all__ = ["fleet", "home"]
 
+pytestmark = pytest.mark.timeout(900)
+
 Json = dict[str, Any]
 
-PATIENCE: Final = 900.0
+PATIENCE: Final = 400.0
 """Seconds, for a machine that does much else."""
 
 
@@ -61,7 +63,7 @@ def beating(manifests: Sequence[Manifest]) -> list[Manifest]:
 
 
 @asynccontextmanager
-async def staged(folder: Path, manifests: Sequence[Manifest], **bounds: Any) -> AsyncIterator[Stage]:
+async def staged(folder: Path, manifests: Sequence[Manifest], *assignments: str, **bounds: Any) -> AsyncIterator[Stage]:
     """A fleet under a controller with the profile, and its API."""
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump({**HEAD, "profiles": [PROFILE]}), encoding="utf-8")
@@ -71,7 +73,7 @@ async def staged(folder: Path, manifests: Sequence[Manifest], **bounds: Any) -> 
     await create_all(world, manifests)
     async with controlled(hub, file=file) as controller:
         authorizer = HubAuthorizer(hub, clock=SystemClock())
-        app = create_app(build_live_state(controller), None, authorizer, load_settings(file, {}, []))
+        app = create_app(build_live_state(controller), None, authorizer, load_settings(file, {}, assignments))
         shared: AppState = app.state.shared
         runner = ScenarioRunner(**{"seconds": PATIENCE, **bounds})
         app.state.shared = replace(shared, backend=replace(shared.backend, scenarios=runner))
@@ -141,7 +143,7 @@ async def _ask_everybody(folder: Path) -> Json:
         "a wrong field": ({"steps": [{"at": "0s", "aply": []}]}, ADMIN),
         "a wrong order": ({"steps": [{"at": "2s"}, {"at": "1s"}]}, ADMIN),
     }
-    async with staged(folder, beating(BEGIN)) as stage:
+    async with staged(folder, beating(BEGIN), PATIENT) as stage:
         answers = {name: await stage.post("/v1/simulate", *asked) for name, asked in bodies.items()}
         form = {"Accept": "text/plain"}
         both = await asyncio.gather(*(stage.post("/v1/simulate", {"steps": LAPS[:1]}, **form) for _ in range(2)))
