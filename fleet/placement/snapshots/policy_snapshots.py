@@ -366,11 +366,14 @@ async def _run(policy: msgspec.Raw, function: Callable[P, T], *args: P.args, **n
 
 def _are_written_alike(policy: msgspec.Raw, other: msgspec.Raw) -> bool:
     """Field by field, apart from the number of clusters. Those that are not may still be equal."""
-    fields, others = (
-        None if one is None else {name: bytes(text) for name, text in one.items() if name != "numberOfClusters"}
-        for one in map(read_policy_fields, (policy, other))
-    )
-    return fields == others
+    return _read_texts(policy) == _read_texts(other)
+
+
+def _read_texts(policy: msgspec.Raw) -> dict[str, bytes] | None:
+    fields = read_policy_fields(policy)
+    if fields is None:
+        return None
+    return {name: bytes(text) for name, text in fields.items() if name != "numberOfClusters"}
 
 
 def _is_equal(spec: _Spec, policy: msgspec.Raw) -> bool:
