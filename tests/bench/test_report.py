@@ -339,7 +339,10 @@ SMALL: Final = recording.Size(clusters=40, placements=5)
 BOTH: Final = {REAL: SMALL, EMBEDDED: SMALL}
 SMALL_HISTORY: Final = history.Plan(fleets=(40,), decisions=7, rounds=2, bursts=(SMALL,), paces=BOTH, long=BOTH)
 SMALL_FORM: Final = FormSize(clusters=60, placements=12, others=8, every=4)
-SMALL_FORMS: Final = forms_group.Plan(**dict.fromkeys(forms_group.Plan.__dataclass_fields__, SMALL_FORM))
+LARGER_FORM: Final = FormSize(clusters=70, placements=12)
+SMALL_FORMS: Final = forms_group.Plan(
+    **{**dict.fromkeys(forms_group.Plan.__dataclass_fields__, SMALL_FORM), "large": LARGER_FORM}
+)
 QUICK_TO_SET_UP = ("hooks", "adapter", "fleet-growth", "picks-growth", "naive", "kube", "hub", "joining")
 
 
