@@ -213,6 +213,8 @@ class AttemptRunner:
             return await self._clean_up(kinds, placement)
         if is_foreign:
             return AttemptResult.FOREIGN
+        if kinds.get_placement(key) is None:
+            raise StaleInputs(f"placement {key} is not in the cache yet: what may hold it is not known")
         latest = kinds.latest_snapshots(key)
         if not latest:
             return AttemptResult.NO_SNAPSHOT

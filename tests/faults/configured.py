@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from fleet.clock import SECOND
+from fleet.kube.api import Api
 from fleet.kube.scopes import CLUSTER_SCOPED
-from fleet.manager.manager import Manager
+from fleet.manager.manager import CONTROLLERS, Manager
 from fleet.scheduler.attempt_record import AttemptRecord
 from tests.e2e.world import ANYTHING, World, configured
 from tests.faults.hub_api import HubApi, a_hub
@@ -68,16 +69,30 @@ class Scene:
 
 @asynccontextmanager
 async def a_scene(
-    folder: Path, profiles: str = "", *assignments: str, after: Scene | None = None
+    folder: Path,
+    profiles: str = "",
+    *assignments: str,
+    after: Scene | None = None,
+    controllers: Collection[str] = CONTROLLERS,
+    through: Callable[[HubApi], Api] = lambda hub: hub,
 ) -> AsyncIterator[Scene]:
-    """`profiles` is the document without its head. A scene `after` another one has its hub and time."""
+    """`profiles` is the document without its head. A scene `after` another one has its hub and time; `through` is the
+    line between the controller and the hub."""
     file = folder / "fleet.yaml"
     file.write_text(HEAD + profiles, encoding="utf-8")
     attempts = Attempts()
     clock = VirtualClock() if after is None else after.clock
     hub = a_hub(clock=lambda: clock.now().timestamp()) if after is None else after.hub
     settings = configured("eligibility.heartbeatTimeout=24h", *assignments, file=file)
-    controller = Manager(hub, settings, elects=False, recorder=attempts, clock=clock, jitter=no_jitter)
+    controller = Manager(
+        through(hub),
+        settings,
+        controllers=controllers,
+        elects=False,
+        recorder=attempts,
+        clock=clock,
+        jitter=no_jitter,
+    )
     async with asyncio.TaskGroup() as group:
         group.create_task(controller.run(), name="controller")
         await controller.ready()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 from structlog.testing import capture_logs
 
+from fleet.kube.api import Api, Request
 from fleet.kube.scopes import CLUSTER_SCOPED, PRIORITY_CLASSES
+from fleet.manager.manager import PLACEMENT, SCHEDULER
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptResult
 from fleet.scheduler.queue.item import PreEnqueueGate
@@ -82,6 +85,45 @@ async def test_F3_112_X_06_a_gate_holds_until_it_is_cleared(tmp_path: Path) -> N
         await scene.world.soon_on("web", "ams")
         (attempt,) = scene.attempts.of("web")
         assert attempt.triggers[-1] == "ClusterResourcePlacement/UpdateOptions web"
+
+
+@dataclass
+class LatePlacements:
+    """The line to the hub, on which the watch of placements is behind all others."""
+
+    api: Api
+
+    async def call(self, request: Request) -> bytes:
+        return await self.api.call(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with self.api.stream(request) as chunks:
+            late = request.path.endswith(f"/{CLUSTER_SCOPED.placement.plural}")
+            yield self._delay(chunks) if late else chunks
+
+    async def _delay(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for chunk in chunks:
+            await asyncio.sleep(3)
+            yield chunk
+
+
+@virtual
+async def test_X_06_gates_hold_a_placement_whose_snapshot_is_seen_before_the_placement_itself(tmp_path: Path) -> None:
+    """As beside KubeFleet's controllers, which write the snapshot."""
+    async with (
+        a_scene(tmp_path, controllers=[PLACEMENT]) as writer,
+        a_scene(tmp_path, after=writer, controllers=[SCHEDULER], through=LatePlacements) as scene,
+    ):
+        await scene.world.join("ams", silent_for=scene.hours_ago(0))
+        await scene.place("web", ONE, gates="review")
+        await soon_held(scene, "web", "PlacementGates", "review")
+        await asyncio.sleep(30)
+        assert await scene.world.in_use("web") == set()
+        await scene.place("free", ONE)
+        await scene.world.soon_on("free", "ams")
+        await scene.annotate("web", gates=None)
+        await scene.world.soon_on("web", "ams")
 
 
 @virtual

@@ -195,7 +195,8 @@ async def test_bindings_stay_where_only_the_cache_does_not_know_their_placement(
         hub.requests.clear()
         records.caches.kinds[0].placements.store.apply_delete_event("web", uid="", version="999999")
         await asyncio.sleep(5)
-        assert records.endings == [AttemptResult.DECIDED, AttemptResult.DECIDED]
+        assert records.endings[0] is AttemptResult.DECIDED
+        assert set(records.endings[1:]) == {AttemptResult.TRANSIENT}, "what may hold it is not known"
         assert len(await hub.list(BINDINGS)) == 1
         assert [one for one in hub.requests if one.is_write] == []
 
