@@ -152,6 +152,31 @@ def test_F3_036_the_plugins_of_a_decision_are_settled(
     assert registry == before
 
 
+def test_F3_038_what_a_program_takes_out_no_profile_can_name(
+    simulator: Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that embeds the commands does, before any profile is built."""
+    taken_out = ["ResourceFit"]
+
+    def build() -> Registry:
+        registry = in_tree_registry()
+        for name in taken_out:
+            registry.unregister(name)
+        return registry
+
+    monkeypatch.setattr("fleet.scheduler.profiles.configuration.in_tree_registry", build)
+
+    assert targets(simulator.decide(Rejecting("Own", "a"))) == ["c", "b"]
+    named = simulator.run(Noting("Own"), hooks={"filter": ["ResourceFit"]})
+    assert (named.code, named.out) == (2, "")
+    assert "no plugin named ResourceFit exists" in named.err
+
+    taken_out.append("Nobody")
+    unknown = simulator.run(Noting("Own"))
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "no plugin named Nobody exists" in unknown.err
+
+
 def test_F3_037_F3_039_of_two_plugins_with_one_name_nothing_is_added_and_those_of_fleet_stay(
     simulator: Simulator, fleet: Fleet, registries: list[Registry], tmp_path: Path
 ) -> None:
