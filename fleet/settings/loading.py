@@ -143,10 +143,10 @@ def _reject_name(name: str) -> str:
 
 def _build_effective(collected: CollectedSettings, find_more: FindProblems | None = None) -> Effective:
     checked = [(value, _check_value(value)) for value in collected.values]
-    problems = collected.problems + [problem for _, found in checked for problem in found]
+    problems = collected.problems + [problem for _, complaints in checked for problem in complaints]
     if problems:
         if find_more is not None and collected.profiles:
-            known = _build_settings(collected, [value for value, found in checked if not found])
+            known = _build_settings(collected, [value for value, complaints in checked if not complaints])
             problems += find_more(known, tuple(problems))
         raise ConfigurationError("\n".join(problems))
     settings = _build_settings(collected, collected.values)

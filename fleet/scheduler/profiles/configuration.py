@@ -74,16 +74,16 @@ def build_profiles(settings: Settings) -> tuple[tuple[Profile, ...], Registry]:
 def find_more_problems(settings: Settings, problems: Sequence[str]) -> list[str]:
     """Of the profiles in a document that has these problems: everything of those without any, and names and arguments
     of plugins of the others."""
-    registry, found = in_tree_registry(), list[str]()
-    _register_plugins(registry, settings.profiles, lambda origin, text: found.append(_locate(origin, text)))
+    registry, more = in_tree_registry(), list[str]()
+    _register_plugins(registry, settings.profiles, lambda origin, text: more.append(_locate(origin, text)))
     for document in settings.profiles:
-        builder = _Builder(settings, document, registry, found)
+        builder = _Builder(settings, document, registry, more)
         if any(f" {part}" in problem for problem in problems for part in (document.path, "feeds[", "extenders[")):
             builder.check_plugins()
         else:
             builder.build()
     known = {_find_place(problem) for problem in problems}
-    return [problem for problem in dict.fromkeys(found) if _find_place(problem) not in known]
+    return [problem for problem in dict.fromkeys(more) if _find_place(problem) not in known]
 
 
 def _find_place(problem: str) -> str:
