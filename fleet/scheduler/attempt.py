@@ -43,7 +43,7 @@ from fleet.scheduler.cleanup import Cleanup
 from fleet.scheduler.companions import Companions
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, Precondition, raise_failure
 from fleet.scheduler.dispatch.status_calls import StatusWriter
-from fleet.scheduler.groups.group_attempt import GroupAttempt, GroupMember, GroupRejected
+from fleet.scheduler.groups.group_attempt import GANG, GroupAttempt, GroupMember, GroupRejected
 from fleet.scheduler.groups.groups import Groups
 from fleet.scheduler.groups.growing_overlay import Overlay
 from fleet.scheduler.preemption.preemptions import Preemptions
@@ -153,11 +153,12 @@ class AttemptRunner:
         number: int,
         triggers: tuple[str, ...] = (),
         group: GroupAttempt | None = None,
+        is_unseen: bool = False,
     ) -> AttemptRecord:
         """Raises only if no further write is allowed. `group` has attempts for other members of the same group."""
         record = AttemptRecord(key=key, number=number, triggers=triggers, started=epoch_nanoseconds(self._clock))
         try:
-            record.result = await self._schedule(record, handover, group)
+            record.result = await self._schedule(record, handover, group, is_unseen=is_unseen)
         except STOPPING:
             raise
         except CycleFailed as error:
@@ -196,7 +197,9 @@ class AttemptRunner:
         latest = self._caches.latest_snapshots(key)
         return len(latest) == 1 and _is_large(latest[0])
 
-    async def _schedule(self, record: AttemptRecord, handover: Handover, group: GroupAttempt | None) -> AttemptResult:
+    async def _schedule(
+        self, record: AttemptRecord, handover: Handover, group: GroupAttempt | None, *, is_unseen: bool
+    ) -> AttemptResult:
         key = record.key
         kinds = self._caches.kinds_of(key)
         # A cache that lacks a placement does not prove that it does not exist.
@@ -213,11 +216,11 @@ class AttemptRunner:
             return await self._clean_up(kinds, placement)
         if is_foreign:
             return AttemptResult.FOREIGN
-        if kinds.get_placement(key) is None:
-            raise StaleInputs(f"placement {key} is not in the cache yet: what may hold it is not known")
         latest = kinds.latest_snapshots(key)
         if not latest:
             return AttemptResult.NO_SNAPSHOT
+        if is_unseen:
+            raise StaleInputs(f"placement {key} was not in the cache when it was enqueued: its gates were not known")
         if len(latest) > 1:
             names = ", ".join(sorted(snapshot.view.metadata.name for snapshot in latest))
             self._events.report_several_latest(kinds, placement, names)
@@ -350,7 +353,8 @@ class AttemptRunner:
                 if self._recent is not None:
                     self._recent.settle(record.key)
 
-            member = GroupMember(record.key, scope.request.priority, decide, reserve, cycle.unreserve, discard)
+            refuse = partial(self._cycles.parked.reject, scope.request.uid, GANG)
+            member = GroupMember(record.key, scope.request.priority, decide, reserve, cycle.unreserve, discard, refuse)
             try:
                 permitted = await group.decide(member, self._reserving)
                 if permitted is None:

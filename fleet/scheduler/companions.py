@@ -79,15 +79,10 @@ class Companions:
         kinds = self._caches.find_kinds(key)
         if kinds is None:
             return NO_COMPANION
-        store, unreadable_options = kinds.options.store, kinds.options.reflector.unreadable
-        if not store and not unreadable_options:  # a hub without options
-            self._read.clear()
-            return NO_COMPANION
-        text = str(key)
-        options = store.get(text)
+        options = kinds.options.store.get(str(key))
         if options is None:
             self._read.pop(key, None)
-            unreadable = unreadable_options.get(text)
+            unreadable = kinds.options.reflector.unreadable.get(str(key))
             return Companion(problem=f"unreadable: {unreadable.error}") if unreadable else NO_COMPANION
         read = self._read.get(key)
         if read is None or read[0] is not options:

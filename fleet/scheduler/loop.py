@@ -115,7 +115,9 @@ class Loop:
         started = self.clock.monotonic()
         self.metrics.observe_dequeue(item)
         with self.track_attempt(item.key) as appeared:
-            record = await self.attempts.run(item.key, handover, number=number, triggers=item.triggers, group=gang)
+            record = await self.attempts.run(
+                item.key, handover, number=number, triggers=item.triggers, group=gang, is_unseen=item.is_unseen
+            )
         record.epoch = handover.epoch
         if appeared and record.result in _COMPLETED and not appeared <= record.bindings:
             self.queue.add(

@@ -83,6 +83,7 @@ class PreEnqueueRunner:
         """What holds the placement. Attempts also clean up what is deleted: that is never held."""
         del now
         placement = self.caches.placement(item.key)
+        item.is_unseen = placement is None
         if placement is None or placement.view.metadata.deletion_timestamp:
             self.compiler.drop(item.key)
             return None

@@ -70,7 +70,7 @@ from fleet.scheduler.ledgers.resident_ledger import ResidentLedger
 from fleet.scheduler.ledgers.room_ledger import RoomLedger
 from fleet.scheduler.load_requests import find_cpu_use, find_limit_excess
 from fleet.scheduler.loop import Loop
-from fleet.scheduler.pre_enqueue import PreEnqueueRunner
+from fleet.scheduler.pre_enqueue import LARGE, PreEnqueueRunner
 from fleet.scheduler.preemption.placed_bindings import PlacedBindings
 from fleet.scheduler.preemption.preemptions import Preemptions
 from fleet.scheduler.priority_classes import PriorityClasses
@@ -598,7 +598,8 @@ class Scheduler:
         placement = self._caches.placement(item.key)
         self.companion_status.report_gate(item.key, item.gate)
         if placement is not None and item.gate is not None:
-            self._groups.note_gated(item.key, item.gate.message)
+            if item.gate.plugin != LARGE:  # which ends by itself
+                self._groups.note_gated(item.key, item.gate.message)
             self._events.report_gated(self._caches.kinds_of(item.key), placement, item.gate.message)
 
     def _end_waits_for(self, old: MemberCluster | None, new: MemberCluster | None) -> None:

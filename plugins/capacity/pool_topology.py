@@ -14,7 +14,6 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from fleet.clock import SECOND
 from fleet.errors import ConfigurationError
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import RESOURCE_UNKNOWN, HookContext
@@ -36,6 +35,7 @@ from fleet.framework.state import CycleState
 from fleet.framework.status import MAX_CLUSTER_SCORE, Code, Status
 from fleet.framework.types import Details, PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
 from fleet.model.keys import NODE_COUNT
+from fleet.model.timestamps import SECOND
 from fleet.model.views import PlacementPolicy
 from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array, Mask, Rows, from_bools
 from fleet.snapshot.columns.pools import POOLS, SHORTEST_SILENCE, read_pools

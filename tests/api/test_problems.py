@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from api.http.bodies import LARGEST_BODY
 from api.http.problems import MEDIA_TYPE, handle_problems
 from fleet.explain.whatif.edits import NOT_YET
-from tests.api.stage import READER, Running, Stage, staged
+from tests.api.stage import Running, Stage, staged
 from tests.faults.virtual import virtual
 
 BIG: Final = {"placement": {"ref": "big"}}
@@ -99,14 +99,6 @@ def test_a_wrong_replay_is_told_where(running: Running, body: dict[str, Any], fi
     answer = running.call(running.stage.post("/v1/replay", body))
 
     assert (answer.status_code, answer.json()["field"]) == (422, field), answer.text
-
-
-def test_there_is_no_answer_about_a_group_and_where_its_status_is_is_said(running: Running) -> None:
-    answer = running.call(running.stage.get("/v1/groups/-/trio/why"))
-
-    assert answer.status_code == 404
-    assert "its status on the hub says" in answer.json()["detail"]
-    assert running.call(running.stage.get("/v1/groups/-/trio/why", READER)).status_code == 403
 
 
 @pytest.mark.parametrize("op", NOT_YET)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fleet.clock import SECOND
-from fleet.kube.api import Api
+from fleet.kube.api import Api, Request
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.manager.manager import CONTROLLERS, Manager
 from fleet.scheduler.attempt_record import AttemptRecord
@@ -65,6 +65,27 @@ class Scene:
     async def annotate(self, name: str, **annotations: str | None) -> None:
         given = {f"scheduling.fleet.dev/{key.replace('_', '-')}": text for key, text in annotations.items()}
         await self.world.patch(CLUSTER_SCOPED.placement, name, {"metadata": {"annotations": given}})
+
+
+@dataclass
+class LatePlacements:
+    """The line to the hub, on which the watch of placements is behind all others."""
+
+    api: Api
+
+    async def call(self, request: Request) -> bytes:
+        return await self.api.call(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with self.api.stream(request) as chunks:
+            late = request.path.endswith(f"/{CLUSTER_SCOPED.placement.plural}")
+            yield self._delay(chunks) if late else chunks
+
+    async def _delay(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for chunk in chunks:
+            await asyncio.sleep(3)
+            yield chunk
 
 
 @asynccontextmanager

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.kube.api import Api, Request
 from fleet.kube.scopes import CLUSTER_SCOPED, PRIORITY_CLASSES
 from fleet.manager.manager import PLACEMENT, SCHEDULER
 from fleet.model.placement_key import PlacementKey
@@ -20,7 +18,7 @@ from fleet.scheduler.attempt_record import AttemptResult
 from fleet.scheduler.queue.item import PreEnqueueGate
 from tests.e2e.hub import soon
 from tests.e2e.world import EVENTS
-from tests.faults.configured import Scene, a_scene
+from tests.faults.configured import LatePlacements, Scene, a_scene
 from tests.faults.virtual import virtual
 from tests.installed import an_installed_package
 
@@ -85,27 +83,6 @@ async def test_F3_112_X_06_a_gate_holds_until_it_is_cleared(tmp_path: Path) -> N
         await scene.world.soon_on("web", "ams")
         (attempt,) = scene.attempts.of("web")
         assert attempt.triggers[-1] == "ClusterResourcePlacement/UpdateOptions web"
-
-
-@dataclass
-class LatePlacements:
-    """The line to the hub, on which the watch of placements is behind all others."""
-
-    api: Api
-
-    async def call(self, request: Request) -> bytes:
-        return await self.api.call(request)
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        async with self.api.stream(request) as chunks:
-            late = request.path.endswith(f"/{CLUSTER_SCOPED.placement.plural}")
-            yield self._delay(chunks) if late else chunks
-
-    async def _delay(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        async for chunk in chunks:
-            await asyncio.sleep(3)
-            yield chunk
 
 
 @virtual

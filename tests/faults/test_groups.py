@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from fleet.errors import Unreachable
 from fleet.framework.status import Code, Status
 from fleet.kube.api import Method, Request
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS
+from fleet.manager.manager import PLACEMENT, SCHEDULER
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptResult
+from fleet.scheduler.background_compiler import BackgroundCompiler
 from fleet.scheduler.queue.item import QueueItem
 from tests.e2e.hub import soon
 from tests.faults.acting import acting_plugins
-from tests.faults.configured import Scene, a_scene
+from tests.faults.configured import LatePlacements, Scene, a_scene
 from tests.faults.test_room import ONE, join, list_bound_by
 from tests.faults.virtual import virtual
 
@@ -633,3 +638,84 @@ async def test_nothing_is_kept_of_groups_that_are_deleted(tmp_path: Path) -> Non
         await asyncio.sleep(60)
         assert scene.controller.scheduler is not None
         assert scene.controller.scheduler._groups._progress == {}
+
+
+# --- members that are bound late --------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_Q_41_a_member_whose_snapshot_is_seen_before_itself_waits_for_its_group(tmp_path: Path) -> None:
+    async with (
+        a_scene(tmp_path, GROUPS, controllers=[PLACEMENT]) as writer,
+        a_scene(tmp_path, GROUPS, after=writer, controllers=[SCHEDULER], through=LatePlacements) as scene,
+    ):
+        await join(scene.world, "ams", cpu="8")
+        await a_group(scene, minCount=2)
+        await asyncio.sleep(10)
+        await place(scene, "p1")
+        await asyncio.sleep(60)
+        assert await count_bound(scene) == 0
+        await place(scene, "p2")
+        await are_bound(scene, 2)
+
+
+@virtual
+async def test_X_18_a_group_that_has_found_its_place_does_not_time_out_while_it_is_bound(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="1")
+        await a_group(scene, scheduleTimeoutSeconds=60)
+        await place(scene, "p1", "p2")
+        await asyncio.sleep(50)
+        assert await count_bound(scene) == 0
+        with lost_bindings(scene, "p2"):
+            await join(scene.world, "dub", cpu="1")
+            await asyncio.sleep(25)
+            assert await count_bound(scene) == 1
+        await are_bound(scene, 2)
+
+
+LARGE: Final = [{"key": f"k{number}", "operator": "DoesNotExist"} for number in range(600)]
+
+
+@virtual
+async def test_X_18_a_planned_member_keeps_its_room_while_its_large_policy_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terms = [{"labelSelector": {"matchExpressions": LARGE}}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}}
+    async with a_scene(tmp_path, GROUPS) as scene:
+        with lost_bindings(scene, "p2"):
+            await join(scene.world, "ams", cpu="2")
+            await a_group(scene)
+            await place(scene, "p1")
+            await place(scene, "p2", policy={**ONE, "affinity": {"clusterAffinity": required}})
+            await asyncio.sleep(30)
+            assert await count_bound(scene) == 1
+    compile_at_once = BackgroundCompiler._compile
+
+    async def compile_behind_others(self: BackgroundCompiler, *args: Any) -> None:
+        await asyncio.sleep(7)
+        await compile_at_once(self, *args)
+
+    monkeypatch.setattr(BackgroundCompiler, "_compile", compile_behind_others)
+    async with a_scene(tmp_path, GROUPS, after=scene) as scene:
+        await asyncio.sleep(6.5)
+        await place(scene, "other", group="")
+        await are_bound(scene, 2)
+        await asyncio.sleep(60)
+        assert await scene.world.in_use("other") == set()
+
+
+@contextmanager
+def lost_bindings(scene: Scene, placement: str) -> Iterator[None]:
+    """What is written to the bindings of the placement does not reach the hub."""
+    call = scene.hub.call
+
+    async def lose(request: Request) -> bytes:
+        if request.is_write and "bindings" in request.path and placement.encode() in (request.body or b""):
+            raise Unreachable("scripted")
+        return await call(request)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scene.hub, "call", lose)
+        yield

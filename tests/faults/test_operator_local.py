@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -189,6 +190,22 @@ async def test_O_13_a_process_that_does_not_answer_is_not_ready(tmp_path: Path) 
         assert (await scene.condition("Available"))[0] == "True", "one failure says little"
         await asyncio.sleep(SETTLED)
         assert (await scene.condition("Available"))[:2] == ("False", "NoReadyReplica")
+
+
+@virtual
+async def test_O_13_a_process_is_started_again_where_its_status_cannot_be_written(tmp_path: Path) -> None:
+    machine = Machine()
+    async with a_local_scene(tmp_path / "state", machine) as scene:
+        await lead(scene)
+        objects = tmp_path / "state" / "objects"
+        shutil.rmtree(objects)
+        machine.running[0].end(1)
+        await asyncio.sleep(60)
+        assert len(machine.running) == 1
+        objects.mkdir()
+        machine.running[0].end(1)
+        await asyncio.sleep(60)
+        assert (objects / "deployment.json").exists()
 
 
 @virtual

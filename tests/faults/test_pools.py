@@ -88,6 +88,21 @@ async def test_T_12_a_reservation_ends_with_the_next_report_of_pools(tmp_path: P
 
 
 @virtual
+async def test_T_12_pools_that_are_not_reported_any_more_keep_no_reservation_for_ever(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, "\nprofiles: [{base: ExtendedProfile}]\n") as scene:
+        await scene.world.join("ams")
+        start = scene.clock.now()
+        await report(scene, "ams", HAS, at=start)
+        await place_many(scene, 6)
+        await wait_for(scene, 1)
+        await apply_all(scene, at=start + timedelta(seconds=10))
+        await asyncio.sleep(3 * 3600)
+        await report(scene, "ams", {"a": 0, "b": 6}, at=start, usage_at=scene.clock.now())
+        await scene.place("later", ONE, requests=f"{GPU}=6")
+        await wait_for(scene, 2)
+
+
+@virtual
 async def test_T_12_pools_that_grow_wake_what_they_have_room_for_now(tmp_path: Path) -> None:
     async with a_scene(tmp_path, POOLED) as scene:
         await scene.world.join("ams")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from tests.e2e.hub import soon
 from tests.e2e.world import World
 from tests.faults.configured import Scene, a_scene
 from tests.faults.test_approvals import OWNERS, Desk
+from tests.faults.test_groups import GROUP
 from tests.faults.test_preemption import (
     FIXED,
     count_evictions,
@@ -158,3 +160,60 @@ def test_Q_24_a_wait_that_is_allowed_before_it_is_refused_ends_with_an_eviction(
             await is_placed(world, "vip", "ams")
 
     run()
+
+
+GROUPED: Final = APPROVED.replace("[{name: DefaultPreemption}]", "[{name: DefaultPreemption}, {name: GangPlacement}]")
+
+
+@virtual
+async def test_Q_24_X_18_of_a_group_that_waits_one_member_is_refused_and_the_others_give_back_their_room(
+    tmp_path: Path,
+) -> None:
+    async with a_scene(tmp_path, GROUPED) as scene:
+        world = scene.world
+        await join(world, "ams", cpu="4")
+        await world.create(GROUP, {"metadata": {"name": "web"}, "spec": {}})
+        for name in ("m1", "m2"):
+            await place(world, name, cpu=2, approvals=[HOLD], group="web")
+        for name in ("m1", "m2"):
+            await soon(partial(_waits_on, world, name, {"ams"}))
+        await place(world, "vip", cpu=2, priority=100)
+        await is_placed(world, "vip", "ams")
+        await soon(partial(_waits_on, world, "m1", set()))
+        await soon(partial(_waits_on, world, "m2", set()))
+        await join(world, "dub", cpu="4")
+        desk = Desk(scene)
+        for name in ("m1", "m2"):
+            await soon(partial(_waits_somewhere, world, name))
+            (entry,) = (await world.get(CLUSTER_SCOPED.options, name))["status"]["waiting"]
+            await desk.answer(name, entry["cluster"])
+        await soon(lambda: _are_placed(world, {"m1", "m2", "vip"}))
+
+
+async def _waits_somewhere(world: World, name: str) -> bool:
+    return bool((await world.get(CLUSTER_SCOPED.options, name)).get("status", {}).get("waiting"))
+
+
+async def _are_placed(world: World, names: set[str]) -> bool:
+    return (await list_bound_by(world)).keys() == names
+
+
+@virtual
+async def test_Q_24_what_waits_to_take_back_its_cluster_counts_once(tmp_path: Path) -> None:
+    """Its old binding is there still, and vip would need as much again."""
+    async with a_scene(tmp_path, APPROVED) as scene:
+        world = scene.world
+        await join(world, "ams", cpu="6")
+        await place(world, "other", cpu=3, priority=200)
+        await place(world, "low", cpu=3)
+        await is_placed(world, "other", "ams")
+        await is_placed(world, "low", "ams")
+        await world.edit_policy("low", numberOfClusters=0)
+        await is_given_up(world, "low")
+        await world.patch(CLUSTER_SCOPED.options, "low", {"spec": {"approvals": [HOLD]}})
+        await world.edit_policy("low", numberOfClusters=1)
+        await soon(lambda: _waits_on(world, "low", {"ams"}))
+        await place(world, "vip", cpu=6, priority=100)
+        await asyncio.sleep(60)
+        assert await read_preemptions(world, "vip") == []
+        assert await _waits_on(world, "low", {"ams"})

@@ -25,6 +25,7 @@ from fleet.errors import ApiError, InputError, find_first_error
 from fleet.manager.manager import Manager
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.settings import Settings
+from fleet.settings.document.feeds import HttpSource
 
 Json = dict[str, Any]
 
@@ -96,10 +97,20 @@ def play(
     bounds: Bounds | None = None,
 ) -> Timeline:
     """`documents` are on the hub before the first step, at the moment `start`, in nanoseconds since the epoch."""
+    _refuse_services(settings)
     try:
         return run_virtually(_play(scenario, list(documents), settings, start=start, bounds=bounds))
     except ExceptionGroup as failures:
         raise find_first_error(failures) from failures
+
+
+def _refuse_services(settings: Settings) -> None:
+    """They are real: they would be asked all of these hours in seconds, and extenders may act."""
+    feeds = [feed for feed in settings.feeds if isinstance(feed.source, HttpSource)]
+    for field_name, named in (("extenders", settings.extenders), ("feeds", feeds)):
+        for each in named:
+            message = f"{each.name} is a real service, and scenarios ask none: take it out of the configuration"
+            raise InputError(message, field=field_name, value=each.name)
 
 
 async def _play(

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from fleet.clock import Clock
 from fleet.errors import ConfigurationError
 from fleet.kube.resource import Resource
@@ -19,6 +21,8 @@ from fleet.operator.local.replica import Launcher, Revision
 from fleet.operator.local.supervisor import Supervisor
 from fleet.operator.operands import CONFIG_MAPS, DEPLOYMENTS, SERVICES, Json
 from fleet.private_files import create_private_directory, create_private_file
+
+log = structlog.get_logger(__name__)
 
 _PROCESSES: Final = "processes"
 
@@ -93,6 +97,12 @@ class LocalTarget:
         self._handle_change()
 
     def _handle_change(self) -> None:
+        try:
+            self._write_statuses()
+        except OSError as error:  # the processes are looked after all the same
+            log.warning("the status of the local target was not written", error=str(error))
+
+    def _write_statuses(self) -> None:
         deployment = self._files.find(DEPLOYMENTS)
         if deployment is None:
             return

@@ -74,8 +74,6 @@ class Replica:
 
     async def run(self) -> None:
         """Until cancelled; the process has ended then."""
-        create_private_directory(self._folder)
-        (self._folder / KEY).write_text(self.revision.document, encoding="utf-8")
         failures = 0
         try:
             while True:
@@ -91,6 +89,8 @@ class Replica:
 
     async def _run_once(self) -> str:
         try:
+            create_private_directory(self._folder)
+            (self._folder / KEY).write_text(self.revision.document, encoding="utf-8")
             process = await self._launcher.start(self.revision, self._folder / KEY)
         except OSError as error:
             return f"cannot start: {error}"

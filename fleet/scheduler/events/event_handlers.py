@@ -371,8 +371,8 @@ class EventHandlers:
                 self._index(kinds, key)
                 if self._interests.is_waiting(key):
                     self._enqueue(key, kinds.scope.placement, "UpdateLabels", new.view.metadata)
-        elif old is None and new is not None and key in self._queue:
-            self._enqueue(key, kinds.scope.placement, "Add", new.view.metadata)  # its snapshot was seen first
+        elif old is None and new is not None and key in self._queue:  # its snapshot came first: now its gates are known
+            self._enqueue(key, kinds.scope.placement, "Add", new.view.metadata)
         elif old is not None and new is None and (key in self._queue or self._leaves_bindings(key)):
             self._enqueue(key, kinds.scope.placement, "Delete", old.view.metadata)  # the attempt cleans up
 

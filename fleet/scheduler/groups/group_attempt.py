@@ -98,6 +98,8 @@ class GroupMember:
     unreserve: Callable[[], Awaitable[None]]
     discard: Callable[[], None]
     """What was decided is not expected to be placed any more."""
+    refuse: Callable[[str], object]
+    """Ends its wait in Permit."""
 
 
 class _Choice(NamedTuple):
@@ -189,9 +191,17 @@ class GroupAttempt:
     def leave(self, key: PlacementKey) -> None:
         """The attempt of the member has ended, wherever it was."""
         self._expected.discard(key)
-        if key not in self._permitted:
+        if key in self._chosen and key not in self._permitted:
             self._chosen.discard(key)
+            self._end_waits()
         self._check()
+
+    def _end_waits(self) -> None:
+        """After a refusal. Where the others do not suffice, they give back their room, and the group is tried again."""
+        rules = self._store.read_rules(self.name)
+        if rules is not None and not rules.planned and len(self._chosen | rules.placed.keys()) < rules.needed:
+            for other in self._chosen - self._permitted.keys():
+                self._members[other].refuse(f"GroupInfeasible: too few members of group {self.name} were permitted")
 
     def _check(self) -> None:
         if self._expected <= self._members.keys():

@@ -158,9 +158,9 @@ class Groups:
         return ""
 
     def find_deadline(self, group: PlacementKey) -> int | None:
-        """When it is given up; None if never."""
+        """When it is given up; None if never, and while it is being bound."""
         present, progress = self.find(group), self.find_progress(group)
-        if present is None or progress.since is None or not present.view.spec.schedule_timeout_seconds:
+        if present is None or progress.plan or progress.since is None or not present.view.spec.schedule_timeout_seconds:
             return None
         return progress.since + present.view.spec.schedule_timeout_seconds * SECOND
 

@@ -407,13 +407,16 @@ def is_included(binding: Applied, reported_at: int | None) -> bool:
 
 
 def read_report_time(cluster: MemberCluster) -> int | None:
-    """Of the older one where a member reports its pools, too."""
+    """Of the older one where a member reports its pools, too; but pools that are not reported any more do not keep
+    bookings for longer than `ASSUME_TIMEOUT`."""
     usage, pools = cluster.status.resource_usage, read_pools(cluster.status.properties)
     of_pools = pools.observed_at if pools.pools and pools.observed_at < ALWAYS_FRESH else None
     if usage is None:
         return of_pools
     reported_at = timestamp_or_none(usage.observation_time)
-    return reported_at if reported_at is None or of_pools is None else min(reported_at, of_pools)
+    if reported_at is None or of_pools is None:
+        return reported_at
+    return max(min(reported_at, of_pools), reported_at - ASSUME_TIMEOUT)
 
 
 class _Status(View, frozen=True):

@@ -186,6 +186,8 @@ class PlacedBindings:
 
             for binding in bindings:
                 cluster, name = binding.view.spec.target_cluster, key_of(binding.view.metadata)
+                if cluster in waits:
+                    continue  # it waits to take back what it has given up there: its room counts once
                 put(cluster, name, partial(_describe, binding, str(key), standing, quotas))
             for cluster, since in waits.items():
                 put(cluster, f"{WAITING} {key}", partial(_describe_wait, str(key), since, standing, quotas))

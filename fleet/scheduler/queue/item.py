@@ -100,6 +100,8 @@ class QueueItem:
     pending: frozenset[str] = frozenset()
     """Plugins that rejected it although progress was made; a hint of one of them requeues it immediately."""
     gate: PreEnqueueGate | None = None
+    is_unseen: bool = False
+    """The cache lacked the placement when PreEnqueue ran last: what holds, ranks or groups it was unknown."""
 
     def add_trigger(self, trigger: str) -> None:
         self.triggers = merge_trigger(self.triggers, trigger)

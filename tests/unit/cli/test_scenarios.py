@@ -71,6 +71,29 @@ def moves(step: Json, kind: str) -> set[str]:
     return {f"{move['placement']}/{move['cluster']}" for move in step[kind]}
 
 
+@pytest.mark.parametrize(
+    "name, entry",
+    [
+        ("extenders", {"name": "budget", "urlPrefix": "http://127.0.0.1:1/", "filterVerb": "filter"}),
+        ("feeds", {"name": "prices", "http": {"url": "http://127.0.0.1:1/prices"}}),
+    ],
+)
+def test_W_17_a_scenario_asks_no_real_service(tmp_path: Path, fleet: Fleet, name: str, entry: Json) -> None:
+    files = {
+        "config.yaml": {**HEAD, name: [entry]},
+        "scenario.yaml": {**SCENARIO, "steps": [{"at": "0s"}]},
+        "fleet.yaml": member("a"),
+    }
+    for file, document in files.items():
+        (tmp_path / file).write_text(yaml.safe_dump(document), encoding="utf-8")
+    config, scenario, members = (str(tmp_path / file) for file in files)
+
+    ran = fleet("simulate", "-f", members, "--scenario", scenario, "--config", config)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{entry['name']} is a real service, and scenarios ask none" in ran.err
+
+
 def test_W_17_a_region_that_is_lost_moves_what_can_move(play: Play) -> None:
     steps: list[Json] = [{"at": "0s"}, {"at": "1m", "leave": {"matchLabels": {"region": "west"}}}]
     west = picking("west", 2, region="west")

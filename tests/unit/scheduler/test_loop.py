@@ -51,7 +51,14 @@ class Scripted:
         yield self.appeared
 
     async def run(
-        self, key: PlacementKey, handover: Handover, *, number: int, triggers: tuple[str, ...] = (), group: None = None
+        self,
+        key: PlacementKey,
+        handover: Handover,
+        *,
+        number: int,
+        triggers: tuple[str, ...] = (),
+        group: None = None,
+        is_unseen: bool = False,
     ) -> AttemptRecord:
         self.ran.append((str(key), asyncio.get_running_loop().time()))
         await asyncio.sleep(self.seconds if self.is_large(key) else 0)
