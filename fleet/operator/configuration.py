@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from fleet.errors import ConfigurationError
-from fleet.scheduler.profiles.configuration import build_profiles
+from fleet.scheduler.profiles.configuration import build_profiles, find_more_problems
 from fleet.settings import load_settings
 from fleet.settings.document.model import DEFAULT_NAME
 
@@ -55,7 +55,7 @@ def review_config(document: str) -> ConfigReview:
 
 def _review_file(file: Path, document: str) -> ConfigReview:
     try:
-        effective = load_settings(file, {}, ())
+        effective = load_settings(file, {}, (), find_more=find_more_problems)
     except ConfigurationError as error:
         return ConfigReview(PARSE_ERROR, str(error))
     names = [profile.scheduler_name for profile in effective.settings.profiles]

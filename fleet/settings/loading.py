@@ -101,10 +101,14 @@ def load_settings(
 
 
 def read_settings(
-    assignments: Iterable[str], file: Path | None = None, environ: Mapping[str, str] = MappingProxyType({})
+    assignments: Iterable[str],
+    file: Path | None = None,
+    environ: Mapping[str, str] = MappingProxyType({}),
+    *,
+    find_more: FindProblems | None = None,
 ) -> Settings:
     """The settings that affect a single decision, from `name=value` strings; the last one for a name wins, and over the
-    file. `environ` is what the file substitutes from."""
+    file. `environ` is what the file substitutes from; `find_more` as for `load_settings`."""
     collected = CollectedSettings()
     if file is not None:
         collect_file(file, collected, environ)
@@ -116,7 +120,7 @@ def read_settings(
             collected.problems.append(_reject_name(name))
         else:
             collected.add(name, value, "")
-    return _build_effective(collected).settings
+    return _build_effective(collected, find_more).settings
 
 
 def list_converted_problems(file: Path, root: yaml.Node) -> list[str]:

@@ -14,9 +14,11 @@ from fleet.cli.commands.config import check_config, convert_config, show_config
 from fleet.cli.commands.plugins import check_conformance, create_plugin, list_known_plugins
 from fleet.cli.commands.serve.api import ApiOptions, run_api
 from fleet.cli.commands.serve.controller import BAD_INPUT, ControllerCommandOptions, run_controller_command
-from fleet.cli.commands.simulation.simulate import SimulateOptions, run_simulate
+from fleet.cli.commands.simulation.simulate import SimulateOptions, read_given_settings, run_simulate
+from fleet.cli.input.problems import Findings
 from fleet.errors import ConfigurationError
 from fleet.model.keys import SCHEDULER_NAME
+from fleet.operator.configuration import review_config
 from tests.installed import an_installed_package, lettered_plugins
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.manifests import member, placement, written
@@ -407,6 +409,10 @@ def test_C_05_mistakes_in_settings_profiles_and_plugins_are_reported_together(
     with pytest.raises(ConfigurationError) as caught:
         run_api(ApiOptions(config=document))
     assert len(str(caught.value).splitlines()) == len(COMPLAINTS)
+    findings = Findings()
+    read_given_settings((), findings, document)
+    assert len(findings.problems) == len(COMPLAINTS)
+    assert len(review_config(HEAD + SEVERAL).message.splitlines()) == len(COMPLAINTS)
 
 
 def _read_line(problem: str) -> tuple[int, str]:

@@ -21,6 +21,7 @@ from fleet.cli.output.simulation_text import render_simulation
 from fleet.cli.progress import show_progress
 from fleet.errors import ConfigurationError, InputError
 from fleet.placement.selection.resource_filter import build_resource_filter
+from fleet.scheduler.profiles.configuration import find_more_problems
 from fleet.scheduler.profiles.frameworks import CompiledProfiles, build_compiled_profiles
 from fleet.settings import Settings, read_settings
 from fleet.similarity import did_you_mean
@@ -78,7 +79,7 @@ def read_given_settings(
 ) -> tuple[Settings, CompiledProfiles]:
     """The settings, and the profiles that they describe."""
     try:
-        settings = read_settings(assignments, file, os.environ)
+        settings = read_settings(assignments, file, os.environ, find_more=find_more_problems)
         return settings, build_compiled_profiles(settings)
     except ConfigurationError as error:
         for line in str(error).splitlines():
