@@ -83,8 +83,9 @@ def test_T_12_all_resources_need_the_same_pool(decide: Decide) -> None:
 def test_T_12_why_lists_what_each_pool_lacks(run: Run) -> None:
     ran = run(pooled("c", GPUS), wanting("web", f"{GPU}=9"), options=("--why", "c"))
 
-    assert f"pool a has 4 of 4 {GPU} free: 5 is missing" in ran.out
-    assert f"pool b has 8 of 8 {GPU} free: 1 is missing" in ran.out
+    unwrapped = " ".join(ran.out.split())
+    assert f"pool a has 4 of 4 {GPU} free: 5 is missing" in unwrapped
+    assert f"pool b has 8 of 8 {GPU} free: 1 is missing" in unwrapped
 
 
 def test_T_12_two_placements_in_a_row_see_each_other(decide: Decide) -> None:
