@@ -9,9 +9,12 @@ import numpy as np
 
 from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
+from fleet.framework.operations import Target
 from fleet.framework.policy.quotas import CLUSTERS
 from fleet.framework.policy.resource_requests import Needs, OverriddenNeeds
 from fleet.framework.request import PlacementRequest
+from fleet.framework.state import CycleState
+from fleet.framework.status import Status
 from fleet.model.keys import NODE_COUNT
 from fleet.snapshot.columns.bitset import Int64Array, from_rows
 from fleet.snapshot.frame import Frame
@@ -88,3 +91,25 @@ def _find_promised(req: PlacementRequest, frame: Frame) -> int:
         if nomination.priority >= req.priority and nomination.placement != req.key
     )
     return from_rows(row for row in rows if row is not None)
+
+
+class RoomReservation:
+    """Reserve and Unreserve of plugins that compare room. The ledger is shared by all of them: what several reserve for
+    one placement counts once."""
+
+    _handle: Handle | None
+
+    async def reserve(
+        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target
+    ) -> Status | None:
+        """On the event loop, so that the next decision sees it."""
+        del ctx, state
+        if self._handle is not None and any(placement.needs):
+            needed = read_needed(self._handle, placement, target.cluster)
+            self._handle.reserve_room(target.cluster, placement.key, needed)
+        return None
+
+    async def unreserve(self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target) -> None:
+        del ctx, state
+        if self._handle is not None and any(placement.needs):
+            self._handle.release_room(target.cluster, placement.key)

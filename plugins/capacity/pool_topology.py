@@ -26,8 +26,7 @@ from fleet.framework.explaining import (
     Suggestion,
 )
 from fleet.framework.handle import Handle
-from fleet.framework.needs import find_kept, read_amounts, read_needed
-from fleet.framework.operations import Target
+from fleet.framework.needs import RoomReservation, find_kept, read_amounts
 from fleet.framework.policy.resource_requests import format_amount
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import round_half_away_array, round_to_grid
@@ -103,7 +102,7 @@ def _describe_pools(details: Details, now: int) -> Iterator[str]:
         yield f"pool {pool['pool']} has {pool['free']} of {pool['allocatable']} {pool['resource']} free{short}"
 
 
-class PoolTopologyMatch(PluginTraits):
+class PoolTopologyMatch(RoomReservation, PluginTraits):
     READS = ("usage", "properties", "labels", "room", "obsolete")
     READS_POLICY_ONLY = True
     ROW_LOCAL = True
@@ -201,21 +200,6 @@ class PoolTopologyMatch(PluginTraits):
         least = np.where(is_counted, scores, np.inf).min(axis=1, initial=np.inf)
         score = np.where(np.isinf(least), 0.0, np.clip(least, 0, 1) * MAX_CLUSTER_SCORE)
         return round_half_away_array(round_to_grid(score))
-
-    async def reserve(
-        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target
-    ) -> Status | None:
-        """In the ledger that all plugins share: what another one has booked for the placement counts once."""
-        del ctx, state
-        if self._handle is not None and any(placement.needs):
-            needed = read_needed(self._handle, placement, target.cluster)
-            self._handle.reserve_room(target.cluster, placement.key, needed)
-        return None
-
-    async def unreserve(self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target) -> None:
-        del ctx, state
-        if self._handle is not None and any(placement.needs):
-            self._handle.release_room(target.cluster, placement.key)
 
     def _find_stale(self, frame: Frame, now: int) -> BoolArray:
         pools = frame.pools

@@ -26,8 +26,7 @@ from fleet.framework.explaining import (
     Suggestion,
 )
 from fleet.framework.handle import Handle
-from fleet.framework.needs import find_kept, read_amounts, read_needed, read_row
-from fleet.framework.operations import Target
+from fleet.framework.needs import RoomReservation, find_kept, read_amounts, read_row
 from fleet.framework.policy.resource_requests import format_amount
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import round_half_away_array
@@ -79,7 +78,7 @@ def _describe_use(details: Details, now: int) -> Iterator[str]:
         yield f"also too little {', '.join(details['alsoShort'])}"
 
 
-class ResourceFit(PluginTraits):
+class ResourceFit(RoomReservation, PluginTraits):
     READS = ("usage", "properties", "labels", "room", "obsolete")
     READS_POLICY_ONLY = True
     ROW_LOCAL = True
@@ -162,21 +161,6 @@ class ResourceFit(PluginTraits):
             shares = [1 - share for share in shares]
         mean: FloatArray = np.mean(np.nan_to_num(shares), axis=0) * MAX_CLUSTER_SCORE
         return round_half_away_array(np.clip(mean, 0, MAX_CLUSTER_SCORE))
-
-    async def reserve(
-        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target
-    ) -> Status | None:
-        """On the event loop, so that the next decision sees it."""
-        del ctx, state
-        if self._handle is not None and any(placement.needs):
-            needed = read_needed(self._handle, placement, target.cluster)
-            self._handle.reserve_room(target.cluster, placement.key, needed)
-        return None
-
-    async def unreserve(self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target) -> None:
-        del ctx, state
-        if self._handle is not None and any(placement.needs):
-            self._handle.release_room(target.cluster, placement.key)
 
     # --- explaining ---------------------------------------------------------------------------------------------
 

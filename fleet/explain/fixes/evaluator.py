@@ -211,8 +211,10 @@ class FixEvaluator:
         """Each with the value before it, which should not have the effect."""
         if dial.guess is not None:
             yield from (dial.guess, dial.guess - dial.step)
-        at_limit = self.decide(dial.build_edits(dial.limit)) if dial.find_least is not None else None
-        if dial.find_least is not None and at_limit is not None:
+        if dial.find_least is None:
+            return
+        at_limit = self.decide(dial.build_edits(dial.limit))
+        if at_limit is not None:
             least = dial.find_least(ClusterOutcomes(at_limit).in_use)
             yield from (least, least - dial.step)
 
