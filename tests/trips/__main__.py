@@ -28,6 +28,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 COUNTED: Final = tuple(f"{ROOT / folder}/" for folder in ("api", "fleet", "plugins"))
 NOT_COUNTED: Final = tuple(f"{ROOT / folder}/" for folder in ("fleet/hub", "fleet/demo"))
 WRITE_PATH: Final = tuple(f"{ROOT / folder}/" for folder in ("fleet/kube", "fleet/scheduler/dispatch"))
+QUEUE: Final = f"{ROOT / 'fleet/kube/workqueue.py'}"
+"""Where the next worker waits meanwhile."""
 WHY: Final = "/v1/placements/-/big/why"
 
 
@@ -172,7 +174,7 @@ def main() -> None:
         if "--files" in sys.argv:
             for path, calls in trip.files.items():
                 print(f"  {calls:5d}  {Path(path).relative_to(ROOT)}{' *' if path in trip.since_decision else ''}")
-    writing = [path for path in event.since_decision if path.startswith(WRITE_PATH)]
+    writing = [path for path in event.since_decision if path.startswith(WRITE_PATH) and path != QUEUE]
     print(f"of it, to write the binding: {len(writing)} files of fleet/kube and fleet/scheduler/dispatch (* above)")
 
 
