@@ -375,6 +375,9 @@ class SnapshotDocument(ApiModel, frozen=True, kw_only=True):
     """Those that differ from their defaults."""
     clusters: tuple[dict[str, Any], ...]
     placements: tuple[dict[str, Any], ...]
+    options: tuple[dict[str, Any], ...]
+    """Of placements."""
+    quotas: tuple[dict[str, Any], ...]
     policy_snapshots: tuple[dict[str, Any], ...]
     bindings: tuple[dict[str, Any], ...]
     pending: tuple[str, ...]

@@ -26,6 +26,8 @@ def build_snapshot_document(live: LiveState, settings: Settings) -> SnapshotDocu
         settings=changed,
         clusters=tuple(list_cluster_documents(live)),
         placements=_list_documents(each.placements.store for each in kinds),
+        options=_list_documents(each.options.store for each in kinds),
+        quotas=_list_documents(each.quotas.store for each in kinds),
         policy_snapshots=_list_documents(each.policy_snapshots.store for each in kinds),
         bindings=_list_documents(each.bindings.store for each in kinds),
         pending=tuple(_list_pending(live)),

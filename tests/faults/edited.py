@@ -21,7 +21,8 @@ from fleet.cli.input.problems import Findings, SourceLocation
 from fleet.cli.input.simulation import Moment
 from fleet.cli.output.diff_report import DiffReport
 from fleet.kube.api import Api, Request
-from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED
+from fleet.kube.resource import Resource
+from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, PlacementScope
 from fleet.scheduler.profiles.frameworks import build_compiled_profiles
 from fleet.settings import Settings
 from tests.e2e.world import World
@@ -93,6 +94,8 @@ class Author:
     """Draws edits that fit what is there."""
 
     rng: Random
+    hints_end: str
+    """Of all hints to placements."""
     policies: dict[str, Json] = field(default_factory=dict)
     """Of the placements there are."""
     clusters: set[str] = field(default_factory=lambda: set(CLUSTERS))
@@ -102,9 +105,16 @@ class Author:
 
     def draw(self) -> Edit:
         edit, self.known = Edit(), frozenset(self.policies)
-        kinds = (self._edit_cluster, self._edit_policy, self._edit_count, self._add, self._delete)
+        kinds = (
+            self._edit_cluster,
+            self._edit_policy,
+            self._edit_count,
+            self._edit_options,
+            self._add,
+            self._delete,
+        )
         for _ in range(self.rng.choice((1, 1, 1, 2, 3))):
-            self.rng.choices(kinds, weights=(3, 3, 2, 2, 1))[0](edit)
+            self.rng.choices(kinds, weights=(3, 3, 2, 2, 2, 1))[0](edit)
         return edit
 
     def draw_all(self) -> Edit:
@@ -135,6 +145,18 @@ class Author:
         if counted:
             key = self.rng.choice(counted)
             self._write(edit, key, {**self.policies[key], "numberOfClusters": self.rng.randrange(0, 9)})
+
+    def _edit_options(self, edit: Edit) -> None:
+        if self.policies:
+            spec: Json = {}
+            if self.rng.random() < 0.7:
+                spec["minTargets"] = self.rng.randrange(1, 5)
+            if self.rng.random() < 0.5:
+                hinted = self.rng.sample(CLUSTERS, 2)
+                spec["placementHints"] = [
+                    {"cluster": name, "owner": "planner", "expiresAt": self.hints_end} for name in hinted
+                ]
+            _replace(edit, _options(self.rng.choice(sorted(self.policies)), spec))
 
     def _add(self, edit: Edit) -> None:
         deleted = {key for _, key in edit.deleted}
@@ -197,7 +219,7 @@ class Author:
         return self.rng.choice([*({"region": region} for region in REGIONS), *({"env": name} for name in ENVIRONMENTS)])
 
 
-def _scope(key: str) -> Any:
+def _scope(key: str) -> PlacementScope:
     return NAMESPACED if "/" in key else CLUSTER_SCOPED
 
 
@@ -220,13 +242,20 @@ def _cluster(name: str, labels: Json, taints: list[Json]) -> Json:
     }
 
 
-def _placement(key: str, policy: Json) -> Json:
+def _options(key: str, spec: Json) -> Json:
+    return {**_head(_scope(key).options, key), "spec": spec}
+
+
+def _head(resource: Resource, key: str) -> Json:
     namespace, _, name = key.rpartition("/")
-    kind = "ConfigMap" if namespace else "Namespace"
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+
+
+def _placement(key: str, policy: Json) -> Json:
+    kind = "ConfigMap" if "/" in key else "Namespace"
     return {
-        "apiVersion": CLUSTER_SCOPED.placement.api_version,
-        "kind": _scope(key).placement.kind,
-        "metadata": {"name": name, **({"namespace": namespace} if namespace else {})},
+        **_head(_scope(key).placement, key),
         "spec": {
             "resourceSelectors": [{"group": "", "version": "v1", "kind": kind, "name": "nothing-by-this-name"}],
             "policy": policy,

@@ -8,9 +8,10 @@ from typing import Final
 
 import pytest
 
-from fleet.clock import epoch_nanoseconds
+from fleet.clock import SECOND, epoch_nanoseconds
 from fleet.kube.api import Method
 from fleet.kube.scopes import MEMBER_CLUSTERS
+from fleet.model.timestamps import format_timestamp
 from tests.e2e.world import configured
 from tests.faults.controller.stage import Stage, staged
 from tests.faults.edited import CLUSTERS, ENVIRONMENTS, NAMES, REGIONS, Author, Edit, RecordingApi, apply_edit, compare
@@ -41,7 +42,8 @@ async def play(seed: int) -> int:
     """Returns how many edits moved something."""
     moved = 0
     async with staged(seed=seed) as stage:
-        author, rng = Author(Random(seed)), Random(f"fleet {seed}")
+        hints_end = format_timestamp(epoch_nanoseconds(stage.clock) + 12 * 3600 * SECOND)
+        author, rng = Author(Random(seed), hints_end), Random(f"fleet {seed}")
         for name in CLUSTERS:
             if not await stage.user.find(MEMBER_CLUSTERS, name):
                 await stage.user.join(name, labels={"region": rng.choice(REGIONS), "env": rng.choice(ENVIRONMENTS)})

@@ -10,6 +10,7 @@ from fleet.errors import Forbidden, NotFound
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED
+from fleet.model.keys import SCHEDULING_GROUP
 
 Json = dict[str, Any]
 
@@ -20,10 +21,14 @@ _DECIDING: Final = (
     *(
         resource
         for scope in (CLUSTER_SCOPED, NAMESPACED)
-        for resource in (scope.placement, scope.policy_snapshot, scope.binding)
+        for resource in (scope.placement, scope.options, scope.quota, scope.policy_snapshot, scope.binding)
     ),
 )
 """The kinds that decisions depend on."""
+_OPTIONAL: Final = tuple(
+    resource for resource in _DECIDING if resource.namespaced or resource.group == SCHEDULING_GROUP
+)
+"""Those that a hub may lack."""
 
 
 async def list_documents(api: Api, resource: Resource, *, namespace: str = "", labels: str = "") -> list[Json]:
@@ -42,12 +47,12 @@ async def list_documents(api: Api, resource: Resource, *, namespace: str = "", l
 
 
 async def list_deciding_documents(api: Api) -> AsyncIterator[Json]:
-    """Everything that decisions depend on. A hub may lack the kinds of ResourcePlacements."""
+    """Everything that decisions depend on."""
     for resource in _DECIDING:
         try:
             documents = await list_documents(api, resource)
         except NotFound:
-            if not resource.namespaced:
+            if resource not in _OPTIONAL:
                 raise
             continue
         for document in documents:

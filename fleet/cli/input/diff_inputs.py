@@ -10,11 +10,14 @@ from fleet.cli.input.documents import ParsedDocument
 from fleet.cli.input.object_merge import FIELD_MANAGER
 from fleet.cli.input.objects import InputObject, Layer, ObjectId, read_layers, read_spec
 from fleet.cli.input.problems import Findings
+from fleet.cli.input.quotas import QuotaUse
 from fleet.cli.input.residents import find_residents
 from fleet.cli.input.room import build_table, find_booked
 from fleet.cli.input.simulation import Moment
 from fleet.cli.input.simulation_inputs import (
+    OPTIONS_KINDS,
     PLACEMENT_KINDS,
+    QUOTA_KINDS,
     PlacementInputs,
     SimulationInputs,
     build_inputs,
@@ -30,7 +33,7 @@ from fleet.scheduler.profiles.frameworks import CompiledProfiles
 from fleet.similarity import did_you_mean
 from fleet.snapshot.frame import Frame
 
-CHANGED_KINDS: Final = (MEMBER_CLUSTERS.kind, *PLACEMENT_KINDS)
+CHANGED_KINDS: Final = (MEMBER_CLUSTERS.kind, *PLACEMENT_KINDS, *OPTIONS_KINDS, *QUOTA_KINDS)
 """Kinds that people write; the others are written by controllers."""
 _Objects = Sequence[InputObject]
 
@@ -68,7 +71,8 @@ def read_diff_inputs(
     start = Layer(number=1, base=known, manager=manager, keeps_status=True)
     after = {item.id: item for item in read_layers(layers, findings, start=start)}
     for item in [item for item in after.values() if item.layer and item.kind not in CHANGED_KINDS]:
-        findings.note(f"{item.parsed.place}: {item}: left out, because only placements and clusters are compared")
+        message = "left out, because only clusters and placements, their options and quotas are compared"
+        findings.note(f"{item.parsed.place}: {item}: {message}")
         _restore(after, known, item)
     given = [item for item in after.values() if item.layer]
     _note_kept_policies((item for item in given if item.id in known), findings)
@@ -182,6 +186,7 @@ def build_changed_placements(
         and frame_before.residents == find_residents(inputs.after.placements)
     )
     frame_after = frame_before if has_same_fleet else _freeze(inputs.after)
+    quotas_before, quotas_after = QuotaUse(inputs.before), QuotaUse(inputs.after)
     before = {(item.kind, item.request.key): item for item in inputs.before.placements}
     after = {(item.kind, item.request.key): item for item in inputs.after.placements}
     changes = {(item.kind, item.key): item.change for item in inputs.objects}
@@ -190,8 +195,8 @@ def build_changed_placements(
             kind=kind,
             key=key,
             change=changes.get((kind, key), "same"),
-            before=_build_question(before.get((kind, key)), frame_before, profiles, moment),
-            after=_build_question(after.get((kind, key)), frame_after, profiles, moment),
+            before=_build_question(before.get((kind, key)), frame_before, quotas_before, profiles, moment),
+            after=_build_question(after.get((kind, key)), frame_after, quotas_after, profiles, moment),
         )
 
 
@@ -202,15 +207,17 @@ def _freeze(inputs: SimulationInputs) -> Frame:
 
 
 def _build_question(
-    placement: PlacementInputs | None, frame: Frame, profiles: CompiledProfiles, moment: Moment
+    placement: PlacementInputs | None, frame: Frame, quotas: QuotaUse, profiles: CompiledProfiles, moment: Moment
 ) -> DecisionInput | None:
     if placement is None:
         return None
+    profile = profiles.choose(placement.request.scheduler_name)
     return DecisionInput(
         frame=frame,
-        request=placement.request,
+        request=quotas.fill_request(placement, profile),
         bindings=placement.bindings,
-        profile=profiles.choose(placement.request.scheduler_name),
+        profile=profile,
         now=moment.nanoseconds,
         previous=placement.snapshot.status,
+        nominated=placement.companion.list_hints(moment.nanoseconds),
     )

@@ -24,7 +24,15 @@ from fleet.model.decoding import decode, describe_document
 from fleet.model.documents import check_names, describe_forbidden_change, describe_kind_problem, drop_nulls
 from fleet.model.fields import FieldProblem, check_fields
 from fleet.model.kinds.meta import Document, Model
-from fleet.model.views import Binding, MemberCluster, Metadata, PolicySnapshot, View
+from fleet.model.views import (
+    Binding,
+    MemberCluster,
+    Metadata,
+    PlacementOptions,
+    PlacementQuota,
+    PolicySnapshot,
+    View,
+)
 
 DEFAULT_NAMESPACE: Final = "default"
 _NOT_EXPORTED: Final = {"kind": "User", "name": "not-exported"}
@@ -40,7 +48,7 @@ _REQUIRED: Final[dict[str, dict[str, dict[str, Any]]]] = {
 }
 """By kind and part: required fields that an export may omit."""
 SNAPSHOT: Final = "FleetSnapshot"
-SNAPSHOT_PARTS: Final = ("clusters", "placements", "policySnapshots", "bindings")
+SNAPSHOT_PARTS: Final = ("clusters", "placements", "options", "quotas", "policySnapshots", "bindings")
 _OTHER_PROJECTS: Final = {"karmada.io": "Karmada", "open-cluster-management.io": "Open Cluster Management"}
 """By the end of the group."""
 V = TypeVar("V", bound=View)
@@ -51,6 +59,10 @@ _VIEWS: Final[dict[str, type[View]]] = {
     "SchedulingPolicySnapshot": PolicySnapshot,
     "ClusterResourceBinding": Binding,
     "ResourceBinding": Binding,
+    "ClusterPlacementOptions": PlacementOptions,
+    "PlacementOptions": PlacementOptions,
+    "ClusterPlacementQuota": PlacementQuota,
+    "PlacementQuota": PlacementQuota,
 }
 
 

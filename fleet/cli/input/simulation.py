@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from fleet.cli.input.quotas import QuotaUse
 from fleet.cli.input.residents import find_residents, settle_decision
 from fleet.cli.input.room import book_decision, build_table
 from fleet.cli.input.simulation_inputs import PlacementInputs, SimulationInputs
@@ -128,22 +129,26 @@ def simulate(
     for placement in inputs.placements if reads_limits else ():
         for binding in placement.bindings:
             excess[binding.spec.target_cluster].update(_compute_excess(placement, table, binding.spec.target_cluster))
+    quotas = QuotaUse(inputs)
     results = []
     for placement in inputs.placements:
         if reads_limits:
             table.feed(PLACED_LIMITS, build_columns(excess), sampled_at={})
         if loads:
             table.feed(RECENT_PLACEMENTS, count_by_load(loads, placed, samples, table.get), sampled_at={})
+        profile = profiles.choose(placement.request.scheduler_name)
         inp = DecisionInput(
             frame=table.freeze(),
-            request=placement.request,
+            request=quotas.fill_request(placement, profile),
             bindings=placement.bindings,
-            profile=profiles.choose(placement.request.scheduler_name),
+            profile=profile,
             now=moment.nanoseconds,
             previous=placement.snapshot.status,
+            nominated=placement.companion.list_hints(moment.nanoseconds),
         )
         decided = SimulatedDecision(placement, *decide_asking(inp, client))
         book_decision(table, placement, decided.decision)
+        quotas.add_decision(placement, decided.decision)
         if reads_residents:
             settle_decision(table, placement, decided.decision)
         chosen = (target.cluster for target in newly_chosen(decided.decision))

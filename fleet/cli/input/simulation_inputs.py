@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -13,15 +13,17 @@ from fleet.cli.input.documents import ParsedDocument, parse_documents
 from fleet.cli.input.files import read_texts
 from fleet.cli.input.objects import InputObject, read_layers
 from fleet.cli.input.problems import Findings
-from fleet.framework.request import PlacementRequest, compile_request
+from fleet.framework.request import PlacementRequest, PolicyProblem, compile_request
 from fleet.kube.resource import join_key
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PICK_N, SCHEDULER_NAME
 from fleet.model.timestamps import timestamp_or_none
-from fleet.model.views import Binding, MemberCluster, PolicySnapshot
+from fleet.model.views import Binding, MemberCluster, Metadata, PlacementOptions, PlacementQuota, PolicySnapshot
 from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter
 from fleet.placement.snapshots.hashing import are_policies_equal
 from fleet.placement.snapshots.proposal import propose_snapshot
+from fleet.scheduler.companions import NO_COMPANION, Companion, read_companion
 from fleet.scheduler.ledgers.room_ledger import Applied, read_applied
 from fleet.scheduler.profiles.frameworks import CompiledProfiles, describe_choice
 from fleet.scheduler.requests import add_labels
@@ -31,6 +33,8 @@ NAMESPACED_PLACEMENT: Final = "ResourcePlacement"
 PLACEMENT_KINDS: Final = (CLUSTER_PLACEMENT, NAMESPACED_PLACEMENT)
 _SNAPSHOTS: Final = ("ClusterSchedulingPolicySnapshot", "SchedulingPolicySnapshot")
 _BINDINGS: Final = ("ClusterResourceBinding", "ResourceBinding")
+OPTIONS_KINDS: Final = (CLUSTER_SCOPED.options.kind, NAMESPACED.options.kind)
+QUOTA_KINDS: Final = (CLUSTER_SCOPED.quota.kind, NAMESPACED.quota.kind)
 
 PlacementKey = tuple[str, str]
 """Namespace, empty for a ClusterResourcePlacement, and name."""
@@ -46,6 +50,9 @@ class PlacementInputs:
     bindings: tuple[Binding, ...]
     applied: tuple[Applied, ...]
     """Of each binding, whether its cluster has got it."""
+    metadata: Metadata
+    """Of the placement; empty if the files have only its policy snapshot."""
+    companion: Companion
     from_placement: bool
     """Whether the policy is the placement's own, because the files contain no latest policy snapshot."""
 
@@ -54,6 +61,7 @@ class PlacementInputs:
 class SimulationInputs:
     clusters: tuple[MemberCluster, ...]
     placements: tuple[PlacementInputs, ...]
+    quotas: tuple[PlacementQuota, ...]
 
     def cluster_names(self) -> set[str]:
         """Names of all clusters, including those that only policies and bindings mention."""
@@ -92,7 +100,8 @@ def build_inputs(
     objects: Sequence[InputObject], findings: Findings, *, resource_filter: ResourceFilter = EVERYTHING
 ) -> SimulationInputs:
     clusters = tuple(item.view for item in objects if isinstance(item.view, MemberCluster))
-    return SimulationInputs(clusters, tuple(_collect_placements(objects, findings, resource_filter)))
+    quotas = tuple(item.view for item in objects if isinstance(item.view, PlacementQuota))
+    return SimulationInputs(clusters, tuple(_collect_placements(objects, findings, resource_filter)), quotas)
 
 
 def leave_foreign(inputs: SimulationInputs, profiles: CompiledProfiles, findings: Findings) -> SimulationInputs:
@@ -108,11 +117,11 @@ def leave_foreign(inputs: SimulationInputs, profiles: CompiledProfiles, findings
             )
         else:
             own.append(placement)
-    return SimulationInputs(inputs.clusters, tuple(own))
+    return replace(inputs, placements=tuple(own))
 
 
 def _note_unused(objects: Sequence[InputObject], findings: Findings) -> None:
-    used = ("MemberCluster", *PLACEMENT_KINDS, *_SNAPSHOTS, *_BINDINGS)
+    used = ("MemberCluster", *PLACEMENT_KINDS, *_SNAPSHOTS, *_BINDINGS, *OPTIONS_KINDS, *QUOTA_KINDS)
     others = Counter(item.kind for item in objects if item.kind not in used)
     if others:
         listed = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items()))
@@ -122,104 +131,121 @@ def _note_unused(objects: Sequence[InputObject], findings: Findings) -> None:
 # --- placements and their policies ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _PlacementObjects:
+    """The objects of one placement."""
+
+    placement: InputObject | None
+    snapshots: Sequence[InputObject]
+    bindings: Sequence[InputObject]
+    companion: Companion
+
+    @property
+    def metadata(self) -> Metadata:
+        return Metadata() if self.placement is None else self.placement.metadata
+
+    def compile(self, snapshot: PolicySnapshot, *, uid: str) -> PlacementRequest:
+        """With what the placement and its options say beside the policy."""
+        companion, own = self.companion, self.metadata
+        request = compile_request(
+            snapshot,
+            placement_uid=uid,
+            scheduler_name=companion.scheduler_name or own.annotation(SCHEDULER_NAME) or "",
+            placement_annotations=add_labels({**(own.annotations or {}), **companion.annotations}, own.labels),
+        )
+        problem = PolicyProblem("options", companion.problem, "cannot be used")
+        return request.add_problems([problem] if companion.problem else ())
+
+    def build(self, request: PlacementRequest, snapshot: PolicySnapshot, *, from_placement: bool) -> PlacementInputs:
+        return PlacementInputs(
+            kind=NAMESPACED_PLACEMENT if request.namespace else CLUSTER_PLACEMENT,
+            request=request,
+            snapshot=snapshot,
+            bindings=_list_bindings(self.bindings),
+            applied=tuple(read_applied(msgspec.json.encode(binding.parsed.content)) for binding in self.bindings),
+            metadata=self.metadata,
+            companion=self.companion,
+            from_placement=from_placement,
+        )
+
+
 def _collect_placements(
     objects: Sequence[InputObject], findings: Findings, resource_filter: ResourceFilter
 ) -> Iterator[PlacementInputs]:
+    """The most important first, as the scheduler takes them."""
     placements = {(item.namespace, item.name): item for item in objects if item.kind in PLACEMENT_KINDS}
     snapshots = _by_placement((item for item in objects if item.kind in _SNAPSHOTS), findings)
     bindings = _by_placement((item for item in objects if item.kind in _BINDINGS), findings)
+    companions = {(item.namespace, item.name): _read_companion(item) for item in objects if item.kind in OPTIONS_KINDS}
+    decided = []
     for key in sorted({*placements, *snapshots}):
-        own = snapshots.get(key, [])
-        inputs = _build_placement(key, placements.get(key), own, bindings.pop(key, []), findings, resource_filter)
+        own = _PlacementObjects(
+            placements.get(key),
+            snapshots.get(key, []),
+            bindings.pop(key, []),
+            companions.pop(key, NO_COMPANION),
+        )
+        inputs = _build_placement(key, own, findings, resource_filter)
         if inputs is not None:
-            yield inputs
-    for (namespace, name), orphans in sorted(bindings.items()):
-        placement = join_key(namespace, name)
+            decided.append(inputs)
+    yield from sorted(decided, key=lambda inputs: -(inputs.companion.priority or 0))
+    for key, orphans in sorted(bindings.items()):
         subject = "1 binding belongs" if len(orphans) == 1 else f"{len(orphans)} bindings belong"
-        findings.note(f"{subject} to placement {placement}, which is not in the files")
+        findings.note(f"{subject} to placement {join_key(*key)}, which is not in the files")
+    for key in sorted(companions):
+        findings.note(f"options belong to placement {join_key(*key)}, which is not in the files")
+
+
+def _read_companion(item: InputObject) -> Companion:
+    assert isinstance(item.view, PlacementOptions)
+    return read_companion(item.view.spec)
 
 
 def _build_placement(
-    key: PlacementKey,
-    placement: InputObject | None,
-    snapshots: list[InputObject],
-    bindings: list[InputObject],
-    findings: Findings,
-    resource_filter: ResourceFilter,
+    key: PlacementKey, objects: _PlacementObjects, findings: Findings, resource_filter: ResourceFilter
 ) -> PlacementInputs | None:
-    name = "/".join(part for part in key if part)
+    placement, name = objects.placement, "/".join(part for part in key if part)
     if placement is not None and placement.metadata.deletion_timestamp:
         findings.note(f"placement {name} is being deleted and is skipped")
         return None
     latest = [
-        snapshot for snapshot in snapshots if _view(snapshot).metadata.label(IS_LATEST_SNAPSHOT) in (None, "true")
+        snapshot
+        for snapshot in objects.snapshots
+        if _view(snapshot).metadata.label(IS_LATEST_SNAPSHOT) in (None, "true")
     ]
     for snapshot in latest[1:]:
         message = f"{latest[0]} is also marked as the latest policy of placement {name}; only one can be"
         snapshot.report(findings, ("metadata", "labels", IS_LATEST_SNAPSHOT), message)
     if latest and (placement is None or placement.layer <= latest[0].layer):
-        return _from_snapshot(latest[0], placement, bindings, findings)
+        return _from_snapshot(latest[0], objects, findings)
     if placement is not None:
-        return _from_placement(placement, snapshots, bindings, findings, resource_filter)
+        return _from_placement(placement, objects, findings, resource_filter)
     findings.note(f"placement {name}: neither the placement nor its latest policy snapshot is in the files")
     return None
 
 
-def _from_snapshot(
-    latest: InputObject, placement: InputObject | None, bindings: Sequence[InputObject], findings: Findings
-) -> PlacementInputs:
-    uid = placement.metadata.uid if placement else _owner_uid(latest)
-    name = placement.metadata.annotation(SCHEDULER_NAME) if placement else None
-    annotations = _read_own(placement)
-    request = compile_request(
-        _view(latest), placement_uid=uid, scheduler_name=name or "", placement_annotations=annotations
-    )
+def _from_snapshot(latest: InputObject, objects: _PlacementObjects, findings: Findings) -> PlacementInputs:
+    placement = objects.placement
+    request = objects.compile(_view(latest), uid=placement.metadata.uid if placement else _owner_uid(latest))
     if placement is not None and _differs(latest, request.wanted, placement):
         _note_difference(request, findings)
-    return _build_inputs(request, _view(latest), bindings, from_placement=False)
+    return objects.build(request, _view(latest), from_placement=False)
 
 
 def _from_placement(
-    placement: InputObject,
-    snapshots: Sequence[InputObject],
-    bindings: Sequence[InputObject],
-    findings: Findings,
-    resource_filter: ResourceFilter,
+    placement: InputObject, objects: _PlacementObjects, findings: Findings, resource_filter: ResourceFilter
 ) -> PlacementInputs:
     """By the snapshot that the placement controller would create, or keep, for the policy."""
-    known = [snapshot.parsed.content for snapshot in snapshots]
+    known = [snapshot.parsed.content for snapshot in objects.snapshots]
     made = propose_snapshot(
         msgspec.structs.replace(placement.metadata, namespace=placement.namespace), read_policy(placement), known
     )
     spec = placement.parsed.content.get("spec") or {}
     selectors = find_proposed_problems(spec, namespace=placement.namespace, resource_filter=resource_filter)
-    name = placement.metadata.annotation(SCHEDULER_NAME) or ""
-    request = compile_request(
-        made,
-        placement_uid=placement.metadata.uid,
-        scheduler_name=name,
-        placement_annotations=_read_own(placement),
-    ).add_problems(selectors)
-    _note_lost_policies(request, _list_bindings(bindings), {snapshot.name for snapshot in snapshots}, findings)
-    return _build_inputs(request, made, bindings, from_placement=True)
-
-
-def _read_own(placement: InputObject | None) -> Mapping[str, str]:
-    """What a placement says beside its policy."""
-    return {} if placement is None else add_labels(placement.metadata.annotations or {}, placement.metadata.labels)
-
-
-def _build_inputs(
-    request: PlacementRequest, snapshot: PolicySnapshot, bindings: Sequence[InputObject], *, from_placement: bool
-) -> PlacementInputs:
-    return PlacementInputs(
-        kind=NAMESPACED_PLACEMENT if request.namespace else CLUSTER_PLACEMENT,
-        request=request,
-        snapshot=snapshot,
-        bindings=_list_bindings(bindings),
-        applied=tuple(read_applied(msgspec.json.encode(binding.parsed.content)) for binding in bindings),
-        from_placement=from_placement,
-    )
+    request = objects.compile(made, uid=placement.metadata.uid).add_problems(selectors)
+    named = {snapshot.name for snapshot in objects.snapshots}
+    _note_lost_policies(request, _list_bindings(objects.bindings), named, findings)
+    return objects.build(request, made, from_placement=True)
 
 
 def _list_bindings(bindings: Sequence[InputObject]) -> tuple[Binding, ...]:

@@ -36,6 +36,7 @@ from fleet.model.views import (
     LabelSelector,
     MemberCluster,
     Metadata,
+    PlacementOptions,
     PlacementPolicy,
     PolicySnapshot,
 )
@@ -74,6 +75,7 @@ def anonymize(document: Json) -> dict[str, Any]:
             _add_type(original, names.rename_placement(metadata, policy))
             for original, metadata, policy in snapshot.placements
         ],
+        "options": [_add_type(original, names.rename_options(view)) for original, view in snapshot.options],
         "policySnapshots": [_add_type(original, names.rename_snapshot(view)) for original, view in snapshot.snapshots],
         "bindings": [_add_type(original, names.rename_binding(view)) for original, view in snapshot.bindings],
         "pending": [names.rename_key(key) for key in document["pending"]],
@@ -94,6 +96,7 @@ class _Snapshot:
 
     clusters: list[tuple[Json, MemberCluster]]
     placements: list[tuple[Json, Metadata, PlacementPolicy | None]]
+    options: list[tuple[Json, PlacementOptions]]
     snapshots: list[tuple[Json, PolicySnapshot]]
     bindings: list[tuple[Json, Binding]]
 
@@ -102,6 +105,10 @@ class _Snapshot:
         return cls(
             clusters=[(cluster, msgspec.convert(cluster, MemberCluster)) for cluster in document["clusters"]],
             placements=[(placement, *_read_placement(placement)) for placement in document["placements"]],
+            options=[
+                (options, msgspec.convert(options, PlacementOptions, strict=False))
+                for options in document.get("options", ())
+            ],
             snapshots=[
                 (snapshot, msgspec.convert(snapshot, PolicySnapshot)) for snapshot in document["policySnapshots"]
             ],
@@ -110,6 +117,7 @@ class _Snapshot:
 
     def build_names(self) -> _Names:
         objects = [metadata for _, metadata, _ in self.placements]
+        objects += [options.metadata for _, options in self.options]
         owned = [
             *(snapshot.metadata for _, snapshot in self.snapshots),
             *(binding.metadata for _, binding in self.bindings),
@@ -142,6 +150,8 @@ class _Snapshot:
             yield from policy.cluster_names
         for _, snapshot in self.snapshots:
             yield from (target.cluster_name for target in snapshot.status.target_clusters)
+        for _, options in self.options:
+            yield from (hint.cluster for hint in options.spec.placement_hints)
         for _, binding in self.bindings:
             yield from (binding.spec.target_cluster, binding.spec.cluster_decision.cluster_name)
 
@@ -249,6 +259,23 @@ class _Names:
         if policy is not None:
             spec["policy"] = self._rename_policy(policy)
         return {"metadata": self._rename_metadata(metadata, self.placements[metadata.name]), "spec": spec}
+
+    def rename_options(self, options: PlacementOptions) -> dict[str, Any]:
+        """As of annotations, what contains names is left out."""
+        said = options.spec
+        hints = [
+            {"cluster": self.clusters[hint.cluster], "owner": f"owner-{number}", "expiresAt": hint.expires_at}
+            for number, hint in enumerate(said.placement_hints)
+        ]
+        spec = {
+            "priority": said.priority,
+            "requests": said.requests,
+            "locality": said.locality,
+            "minTargets": said.min_targets,
+            "placementHints": hints or None,
+        }
+        metadata = self._rename_metadata(options.metadata, self.placements[options.metadata.name])
+        return {"metadata": metadata, "spec": {key: value for key, value in spec.items() if value is not None}}
 
     def rename_snapshot(self, snapshot: PolicySnapshot) -> PolicySnapshot:
         metadata = self._rename_metadata(

@@ -139,11 +139,11 @@ Decide = Callable[[DecisionInput], tuple[DecisionInput, Decision]]
 
 
 def report_moves(placements: Iterable[ChangedPlacement], decide: Decide) -> MoveReport:
-    """A placement that stays the same on the same fleet is not decided."""
+    """A placement about which nothing changes is not decided."""
     moves: list[PlacementMoves] = []
     undecided: list[UndecidedPlacement] = []
     for placement in placements:
-        if placement.change == "same" and _is_on_same_fleet(placement):
+        if placement.change == "same" and _is_same_question(placement):
             continue
         result = _find_moves(placement, decide)
         if isinstance(result, UndecidedPlacement):
@@ -155,9 +155,11 @@ def report_moves(placements: Iterable[ChangedPlacement], decide: Decide) -> Move
     return MoveReport(placements=tuple(moves), clusters=_sum_clusters(moves), undecided=tuple(undecided))
 
 
-def _is_on_same_fleet(placement: ChangedPlacement) -> bool:
+def _is_same_question(placement: ChangedPlacement) -> bool:
     before, after = placement.before, placement.after
-    return before is not None and after is not None and before.frame is after.frame
+    if before is None or after is None or before.frame is not after.frame:
+        return False
+    return (before.request, before.nominated) == (after.request, after.nominated)
 
 
 def _sum_clusters(moves: Sequence[PlacementMoves]) -> tuple[ClusterMoves, ...]:

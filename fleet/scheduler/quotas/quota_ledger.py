@@ -7,20 +7,17 @@ brought up to date when they are read. On a hub without quotas nothing is summed
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from fleet.errors import InputError
-from fleet.framework.policy.quotas import CLUSTERS, Quotas, QuotaShare
-from fleet.framework.policy.resource_requests import Needs, format_amount, parse_needs, read_usable
+from fleet.framework.policy.quotas import CLUSTERS, Quotas
+from fleet.framework.policy.resource_requests import Needs, format_amount, parse_needs
 from fleet.informers.cache import Caches
 from fleet.kube.scopes import owner_key
 from fleet.model.keys import REQUESTS
 from fleet.model.placement_key import PlacementKey
-from fleet.model.selectors import matches
 from fleet.model.views import (
     Binding,
     MemberCluster,
@@ -29,30 +26,11 @@ from fleet.model.views import (
     Placement,
     PlacementOptions,
     PlacementQuota,
-    PlacementQuotaSpec,
     PolicySnapshot,
 )
 from fleet.scheduler.ledgers.room_ledger import differ_in_needs, needs_on, read_workloads
+from fleet.scheduler.quotas.quota_sums import Amounts, Quota, QuotaSums, sum_needs
 from fleet.snapshot.sidedata import Nomination, PlacedBinding
-
-Amounts = Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Quota:
-    namespace: str
-    spec: PlacementQuotaSpec
-    min: Amounts
-    max: Amounts
-
-    def selects(self, placement: Metadata) -> bool:
-        """Of the same scope."""
-        if self.spec.placements is None or self.namespace:
-            return True
-        try:
-            return matches(self.spec.placements, placement.labels)
-        except InputError:
-            return True  # a selector that cannot be read must not let anything past the quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +53,8 @@ class QuotaLedger:
         self.on_change = on_change
         self.on_use: Callable[[], None] = lambda: None
         """Called when what is in use may have changed."""
-        self._quotas: dict[str, _Quota] = {}
+        self._sums = QuotaSums()
         self._usage: dict[PlacementKey, _Usage] = {}
-        self._used: dict[str, Counter[str]] = {}
         self._known: dict[PlacementKey, tuple[Metadata, Needs]] = {}
         """Of the placements that are there, or have left bindings."""
         self._reserved: dict[PlacementKey, set[str]] = {}
@@ -134,7 +111,7 @@ class QuotaLedger:
     def _release(self, key: PlacementKey, cluster: str) -> None:
         if self._forget_reservation(key, cluster):
             self._note_use(key)
-            if self._quotas and cluster not in self._list_clusters(key):
+            if self._sums.quotas and cluster not in self._list_clusters(key):
                 self.on_change(key)
 
     def _forget_reservation(self, key: PlacementKey, cluster: str) -> bool:
@@ -155,7 +132,7 @@ class QuotaLedger:
             key = PlacementKey.parse(each.placement)
             kept[key] = kept.get(key, frozenset()) | {each.cluster}
         before, self._kept = self._kept, kept
-        if self._quotas and any(clusters - kept.get(key, frozenset()) for key, clusters in before.items()):
+        if self._sums.quotas and any(clusters - kept.get(key, frozenset()) for key, clusters in before.items()):
             self.on_change(None)
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -167,7 +144,7 @@ class QuotaLedger:
         if known is None:
             return ()
         kept = self._count_kept(beside=key) if self._kept else {}
-        return tuple(share for name in known.quotas for share in self._list_of(name, kept))
+        return tuple(share for name in known.quotas for share in self._sums.list_shares(name, kept))
 
     def list_quotas(self, key: PlacementKey) -> tuple[str, ...]:
         """Those that the placement counts in."""
@@ -191,9 +168,7 @@ class QuotaLedger:
             if known is None or key == beside:
                 continue
             needs = self._read_needs(key)
-            amounts: Counter[str] = Counter()
-            for cluster in clusters - self._list_clusters(key):
-                amounts.update({CLUSTERS: 1, **needs_on(needs, self._caches.clusters.get(cluster))})
+            amounts = self._sum_needs(needs, clusters - self._list_clusters(key))
             for name in known.quotas:
                 kept.setdefault(name, Counter()).update(amounts)
         return kept
@@ -210,54 +185,32 @@ class QuotaLedger:
     def list_used(self) -> dict[tuple[str, str], int]:
         """By quota and resource, of all resources that the quotas name."""
         self._settle()
-        return {(share.quota, share.resource): share.used for name in self._quotas for share in self._list_of(name)}
+        return {
+            (share.quota, share.resource): share.used
+            for name in self._sums.quotas
+            for share in self._sums.list_shares(name)
+        }
 
     def build_status(self, name: str) -> dict[str, Any]:
         """Of a quota, as its status tells it."""
         self._settle()
-        if name not in self._quotas:
+        if name not in self._sums.quotas:
             return {}
-        shares = list(self._list_of(name))
+        shares = list(self._sums.list_shares(name))
         used = {share.resource: format_amount(share.resource, share.used) for share in shares}
         beyond = {share.resource: share.used - share.min for share in shares if share.min is not None}
         borrowed = {resource: format_amount(resource, max(amount, 0)) for resource, amount in beyond.items()}
         return {key: amounts for key, amounts in (("used", used), ("borrowed", borrowed)) if amounts}
 
-    def _list_of(self, name: str, kept: Mapping[str, Mapping[str, int]] = MappingProxyType({})) -> Iterator[QuotaShare]:
-        quota = self._quotas[name]
-        for resource in dict.fromkeys((*quota.min, *quota.max)):
-            least = quota.min.get(resource)
-            pool = [] if least is None else list(self._list_pool(quota, resource))
-            used = {
-                other: self._used.get(other, Counter())[resource] + kept.get(other, {}).get(resource, 0)
-                for other in {name, *pool}
-            }
-            beyond = {other: used[other] - self._quotas[other].min[resource] for other in pool if other != name}
-            yield QuotaShare(
-                name,
-                resource,
-                used[name],
-                quota.max.get(resource),
-                least,
-                sum(used[other] for other in pool),
-                sum(self._quotas[other].min[resource] for other in pool),
-                tuple(sorted((other, amount) for other, amount in beyond.items() if amount > 0)),
-            )
-
-    def _list_pool(self, quota: _Quota, resource: str) -> Iterator[str]:
-        """The quotas of the same kind that guarantee the resource."""
-        for name, other in self._quotas.items():
-            if bool(other.namespace) is bool(quota.namespace) and resource in other.min:
-                yield name
-
     # --- counting -----------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        if not self._quotas:
+        if not self._sums.quotas:
             return
         if self._is_new:
             self._is_new = False
-            self._usage, self._used = {}, {}
+            self._usage = {}
+            self._sums.forget_use()
             self._stale = set(self._list_keys())
         for key in self._stale:
             self._count(key)
@@ -272,19 +225,16 @@ class QuotaLedger:
     def _count(self, key: PlacementKey) -> None:
         before = self._usage.pop(key, None)
         if before is not None:
-            for name in before.quotas:
-                self._used[name].subtract(before.amounts)
+            self._sums.subtract(before.quotas, before.amounts)
         clusters, needs = self._list_clusters(key), self._read_needs(key)
         if key not in self._known:
             return
-        placement = self._known[key][0]
-        names = sorted(name for name, quota in self._quotas.items() if _is_for(quota, key) and quota.selects(placement))
-        amounts: Counter[str] = Counter({CLUSTERS: len(clusters)})
-        for cluster in clusters:
-            amounts.update(needs_on(needs, self._caches.clusters.get(cluster)))
-        self._usage[key] = _Usage(amounts, tuple(names))
-        for name in names:
-            self._used.setdefault(name, Counter()).update(amounts)
+        names = self._sums.list_names(key, self._known[key][0].labels)
+        self._usage[key] = _Usage(self._sum_needs(needs, clusters), names)
+        self._sums.add(names, self._usage[key].amounts)
+
+    def _sum_needs(self, needs: Needs, clusters: Iterable[str]) -> Counter[str]:
+        return sum_needs(needs, map(self._caches.clusters.get, clusters))
 
     def _list_clusters(self, key: PlacementKey) -> set[str]:
         """A binding counts until it is being deleted: its workloads run until then."""
@@ -308,12 +258,12 @@ class QuotaLedger:
 
     def _note(self, key: PlacementKey) -> None:
         self._note_use(key)
-        if self._quotas:
+        if self._sums.quotas:
             self.on_change(None)
 
     def _note_use(self, key: PlacementKey) -> None:
         self._stale.add(key)
-        if self._quotas:
+        if self._sums.quotas:
             self.on_use()
 
     def _on_quota(self, old: Observed[PlacementQuota] | None, new: Observed[PlacementQuota] | None) -> None:
@@ -323,11 +273,9 @@ class QuotaLedger:
         assert known is not None
         name = str(PlacementKey.of(known.view.metadata))
         if new is None:
-            self._quotas.pop(name, None)
+            self._sums.quotas.pop(name, None)
         else:
-            spec = new.view.spec
-            least, most = (read_usable(amounts or {}) for amounts in (spec.min, spec.max))
-            self._quotas[name] = _Quota(new.view.metadata.namespace, spec, least, most)
+            self._sums.quotas[name] = Quota.read(new.view)
         self._is_new = True
         self.on_use()
         self.on_change(None)
@@ -335,7 +283,7 @@ class QuotaLedger:
     def _on_cluster(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
         """Where needs vary, others may be needed there now."""
         known = old if new is None else new
-        if not self._quotas or known is None or not differ_in_needs(old, new):
+        if not self._sums.quotas or known is None or not differ_in_needs(old, new):
             return
         cluster = known.metadata.name
         keys = {owner_key(binding.view.metadata) for binding in self._caches.bindings_on(cluster)}
@@ -374,7 +322,7 @@ class QuotaLedger:
                 self._note_use(place.placement)
         if after is not None and after.placement is not None:
             self._forget_reservation(after.placement, after.cluster)
-        if before is not None and self._quotas:
+        if before is not None and self._sums.quotas:
             self.on_change(None)
 
 
@@ -394,7 +342,3 @@ def _read_place(binding: Observed[Binding] | None) -> _Place | None:
 def _read_said(placement: Observed[Placement] | None) -> tuple[object, ...] | None:
     metadata = None if placement is None else placement.view.metadata
     return None if metadata is None else (metadata.uid, metadata.labels, metadata.annotation(REQUESTS))
-
-
-def _is_for(quota: _Quota, key: PlacementKey) -> bool:
-    return quota.namespace == key.namespace

@@ -82,6 +82,21 @@ def binding(cluster: str, *, of: str, snapshot: str, state: str = "Bound", name:
     }
 
 
+def companion(kind: str, key: str, **spec: Any) -> Manifest:
+    """Of a kind without the `Cluster` in front of its name, for a placement or a namespace of this key."""
+    namespace, _, name = key.rpartition("/")
+    return {
+        "apiVersion": "scheduling.fleet.dev/v1alpha1",
+        "kind": kind if namespace else f"Cluster{kind}",
+        "metadata": {"name": name, **({"namespace": namespace} if namespace else {})},
+        "spec": spec,
+    }
+
+
+def options(placement: str, **spec: Any) -> Manifest:
+    return companion("PlacementOptions", placement, **spec)
+
+
 def written(folder: Path, *manifests: Manifest, name: str = "all.yaml") -> Path:
     path = folder / name
     path.write_text(yaml.safe_dump_all(manifests, sort_keys=False), encoding="utf-8")

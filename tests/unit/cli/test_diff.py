@@ -295,7 +295,7 @@ def test_objects_of_controllers_are_left_out(diff: Diff) -> None:
     ran = diff(web(2, env="prod"), snapshot("web-9", "web", number=1), options=JSON)
 
     assert (ran.code, moves(ran)) == (0, {})
-    assert "ClusterSchedulingPolicySnapshot web-9: left out, because only placements and clusters" in ran.err
+    assert "ClusterSchedulingPolicySnapshot web-9: left out, because only clusters and placements" in ran.err
 
 
 def test_one_object_twice_in_one_file_is_refused_and_in_two_files_the_later_one_counts(

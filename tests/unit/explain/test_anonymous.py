@@ -65,6 +65,38 @@ def test_W_18_a_value_that_is_not_valid_stays_one_that_is_not() -> None:
     assert len(decided(document).request.problems) == len(decided(anonymize(document)).request.problems) == 1
 
 
+def test_W_18_options_keep_what_counts_and_lose_what_names() -> None:
+    document = exported([a_cluster("ams-1"), a_cluster("bom-1")], a_policy().pick_n(1))
+    hints = [
+        {"cluster": name, "owner": owner, "expiresAt": "2026-03-10T10:00:00Z"}
+        for name, owner in (("bom-1", "planner"), ("bom-1", "other"), ("gone", "planner"))
+    ]
+    spec = {
+        "schedulerName": "secret-profile",
+        "priority": 10,
+        "requests": {"cpu": "2"},
+        "minTargets": 1,
+        "placementHints": hints,
+        "gates": [{"name": "secret-gate"}],
+        "affinity": {"required": [{"placements": {"matchLabels": {"app": "secret"}}}]},
+    }
+    kind = {"apiVersion": "scheduling.fleet.dev/v1alpha1", "kind": "ClusterPlacementOptions"}
+    document["options"] = [kind | {"metadata": {"name": "orders"}, "spec": spec}]
+
+    (found,) = anonymize(document)["options"]
+
+    assert (found["kind"], found["spec"] | {"placementHints": None}) == (
+        kind["kind"],
+        {"priority": 10, "requests": {"cpu": "2"}, "minTargets": 1, "placementHints": None},
+    )
+    assert [(each["cluster"], each["owner"]) for each in found["spec"]["placementHints"]] == [
+        ("cluster-0002", "owner-0"),
+        ("cluster-0002", "owner-1"),
+        ("cluster-0003", "owner-2"),
+    ]
+    assert not {"secret", "planner", "orders", "gone"} & set(str(found).replace("'", " ").split())
+
+
 def test_W_18_the_keys_of_labels_and_the_figures_stay() -> None:
     fleet = [a_cluster("ams-1").labelled(region="eu").measured({"cost": "7"}).having(available={"cpu": "3"})]
 

@@ -25,6 +25,7 @@ from fleet.cli.input.diff_inputs import (
 )
 from fleet.cli.input.documents import ParsedDocument
 from fleet.cli.input.files import STDIN, STDIN_NAME
+from fleet.cli.input.holds import note_holds
 from fleet.cli.input.object_merge import FIELD_MANAGER
 from fleet.cli.input.objects import InputObject, Layer, expand_lists, read_layers, read_objects
 from fleet.cli.input.problems import Findings, SourceLocation
@@ -99,7 +100,7 @@ def run_diff(options: DiffOptions) -> int:
         base.objects, layers, deletions, findings, manager=options.field_manager, resource_filter=resource_filter
     )
     if not inputs.objects and not findings.problems:
-        findings.add("there is nothing to compare: the files contain no placement and no cluster")
+        findings.add("there is nothing to compare: the files contain no placement, no options and no cluster")
     if base.name == _HUB:
         _check_namespaces(inputs, layers, options, findings)
     if not findings.problems:
@@ -108,6 +109,7 @@ def run_diff(options: DiffOptions) -> int:
             before=leave_foreign(inputs.before, profiles, Findings()),
             after=leave_foreign(inputs.after, profiles, findings),
         )
+        note_holds(inputs.after, profiles, findings)
     report_findings(findings, verbose=options.verbose, outcome=_NOTHING_DONE)
     if findings.problems:
         return UNDECIDED

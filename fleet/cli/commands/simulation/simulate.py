@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fleet.cli.input.holds import note_holds
 from fleet.cli.input.problems import Findings
 from fleet.cli.input.simulation import Moment, Simulation, moment_of, read_moment, simulate
 from fleet.cli.input.simulation_inputs import SimulationInputs, leave_foreign, read_inputs
@@ -56,6 +57,7 @@ def run_simulate(options: SimulateOptions) -> int:
     _check_names(options.why, inputs, findings)
     if not findings.problems:
         inputs = leave_foreign(inputs, profiles, findings)
+        note_holds(inputs, profiles, findings)
     report_findings(findings, verbose=options.verbose, outcome="nothing was decided")
     if findings.problems:
         return BAD_INPUT
