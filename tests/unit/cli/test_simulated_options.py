@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -44,12 +46,17 @@ def sized(name: str, cpu: int) -> Manifest:
     return cluster
 
 
-def wanting(name: str, number: int = 1, *, labels: dict[str, str] | None = None, **annotations: str) -> Manifest:
+def wanting(
+    name: str,
+    number: int = 1,
+    annotations: Mapping[str, str] = MappingProxyType({}),
+    *,
+    labels: Mapping[str, str] = MappingProxyType({}),
+    requests: str = "",
+) -> Manifest:
+    said = {**annotations, **({"requests": requests} if requests else {})}
     made = placement(name, placementType="PickN", numberOfClusters=number)
-    made["metadata"] |= {
-        "labels": labels or {},
-        "annotations": {PREFIX + key.replace("_", "-"): text for key, text in annotations.items()},
-    }
+    made["metadata"] |= {"labels": dict(labels), "annotations": {PREFIX + key: text for key, text in said.items()}}
     return made
 
 
@@ -67,7 +74,7 @@ SPREAD_OUT = {"required": [{"placements": {}, "anti": True, "topologyKey": "kube
     "annotations, said",
     [
         ({"requests": "cpu=3"}, {"requests": {"cpu": "3"}}),
-        ({"min_targets": "3"}, {"minTargets": 3}),
+        ({"min-targets": "3"}, {"minTargets": 3}),
         ({"locality": "models=40Gi"}, {"locality": [{"name": "models", "bytes": "40Gi"}]}),
         ({"affinity": json.dumps(SPREAD_OUT)}, {"affinity": SPREAD_OUT}),
     ],
@@ -78,7 +85,7 @@ def test_options_count_as_the_annotation_does(
 ) -> None:
     clusters = [sized("a", 2), sized("b", 4)]
     (without,) = decide(*clusters, wanting("web", 2))
-    (annotated,) = decide(*clusters, wanting("web", 2, **annotations))
+    (annotated,) = decide(*clusters, wanting("web", 2, annotations))
     (with_options,) = decide(*clusters, wanting("web", 2), options("web", **said))
 
     assert with_options["answer"]["attempt"] == annotated["answer"]["attempt"]
@@ -161,7 +168,7 @@ def test_what_the_scheduler_would_wait_for_is_noted(
     run: Run, annotations: dict[str, str], said: dict[str, Any] | None, note: str
 ) -> None:
     files = [] if said is None else [options("web", **said)]
-    ran = run(sized("a", 4), wanting("web", **annotations), *files)
+    ran = run(sized("a", 4), wanting("web", annotations=annotations), *files)
 
     (line,) = ran.err.splitlines()
     assert line.startswith("note: placement web: ")
