@@ -224,7 +224,7 @@ def test_what_a_profile_does_not_read_changes_nothing(tmp_path: Path, fleet: Fle
     assert decide(*files, quota("all", max={"cpu": "1"})) == decide(*files)
 
 
-def test_W_09_the_diff_of_options_and_of_a_quota(tmp_path: Path, fleet: Fleet) -> None:
+def test_the_diff_of_options_and_of_a_quota(tmp_path: Path, fleet: Fleet) -> None:
     hub = [sized("a", 8), sized("b", 2), wanting("web", requests="cpu=2"), quota("all", max={"cpu": "1"})]
     config = tmp_path / "config.yaml"
     profile = {"base": "ExtendedProfile", "plugins": {"multiPoint": {"enabled": [{"name": "QuotaFit"}]}}}
