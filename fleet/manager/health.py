@@ -1,4 +1,4 @@
-"""Probes and metrics over HTTP: `/livez`, `/readyz` and `/metrics`, and pages of JSON beside the metrics.
+"""Probes and metrics over HTTP: `/livez`, `/readyz` and `/metrics`, and pages of JSON and profiles beside the metrics.
 
 Live means that the event loop runs and no registered component is overdue; kubelet restarts a process that is not live.
 Ready means that it could work now. Responses have the format of the API server's.
@@ -18,6 +18,7 @@ from prometheus_client.exposition import choose_encoder
 
 from fleet.clock import Clock
 from fleet.errors import ConfigurationError
+from fleet.manager.debug_pages import PREFIX, DebugPages
 from fleet.settings import Address
 
 LOOP: Final = "event-loop"
@@ -94,11 +95,13 @@ class HealthServer:
         health_address: Address,
         metrics_address: Address,
         find_page: FindPage = lambda _: None,
+        is_profiled: bool = False,
     ) -> None:
-        """`find_page` has what is served beside the metrics."""
+        """`find_page` has what is served beside the metrics, and so are profiles, to callers on this machine."""
         self._health = health
         self._registry = registry
         self._find_page = find_page
+        self._is_profiled = is_profiled
         self._wanted = (("health", health_address), ("metrics", metrics_address))
         self._bound: dict[str, tuple[str, int]] = {}
         self._open = AsyncExitStack()
@@ -142,7 +145,11 @@ class HealthServer:
             settings = " and ".join(f"{purpose}.address" for purpose in purposes)
             raise ConfigurationError(f"{settings}: cannot listen on {address}: {error.strerror or error}") from error
         host, port = bound.getsockname()[:2]
-        server = build_server(_Application(self._health, self._registry, purposes, self._find_page))
+        debug = None
+        if self._is_profiled and "metrics" in purposes:
+            debug = DebugPages()
+            opening.callback(debug.close)
+        server = build_server(_Application(self._health, self._registry, purposes, self._find_page, debug))
         await opening.enter_async_context(serve(server, bound, name=" and ".join(purposes)))
         return host, port
 
@@ -151,9 +158,15 @@ class _Application:
     """An ASGI application with the routes of the given purposes."""
 
     def __init__(
-        self, health: HealthChecks, registry: CollectorRegistry, purposes: list[str], find_page: FindPage
+        self,
+        health: HealthChecks,
+        registry: CollectorRegistry,
+        purposes: list[str],
+        find_page: FindPage,
+        debug: DebugPages | None,
     ) -> None:
         self._registry = registry
+        self._debug = debug
         self._find_page: FindPage = find_page if "metrics" in purposes else lambda _: None
         self._routes: dict[str, Callable[[Scope], _Response]] = {}
         if "health" in purposes:
@@ -165,16 +178,24 @@ class _Application:
             self._routes["/metrics"] = self._render_metrics
 
     async def __call__(self, scope: Scope, _receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
-        route = self._routes.get(scope["path"]) or self._find_document(scope["path"])
-        if route is None:
-            status, content_type, body = 404, _TEXT, b"404: Not Found"
-        elif scope["method"] not in ("GET", "HEAD"):
-            status, content_type, body = 405, _TEXT, b"405: Method Not Allowed"
-        else:
-            status, content_type, body = route(scope)
+        status, content_type, body = await self._find_response(scope)
         headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    async def _find_response(self, scope: Scope) -> _Response:
+        path = scope["path"]
+        debug = self._debug if path.startswith(PREFIX) else None
+        route = self._routes.get(path) or self._find_document(path)
+        if route is None and debug is None:
+            return 404, _TEXT, b"404: Not Found"
+        if scope["method"] not in ("GET", "HEAD"):
+            return 405, _TEXT, b"405: Method Not Allowed"
+        if debug is not None:
+            status, text = await debug.render(scope)
+            return status, _TEXT, text.encode()
+        assert route is not None
+        return route(scope)
 
     def _find_document(self, path: str) -> Callable[[Scope], _Response] | None:
         page = self._find_page(path)

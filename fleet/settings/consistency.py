@@ -19,6 +19,8 @@ def find_contradictions(settings: Settings) -> Iterator[Contradiction]:
     yield from _check_budgets(settings.api)
     yield from _check_selection(settings.selection)
     yield from _check_lease(settings.leader_election)
+    if settings.debug.enabled and settings.metrics.address.is_off:
+        yield ("debug.enabled", "metrics.address"), "debug.enabled needs a metrics.address, which serves the profiles"
 
 
 def _check_queue(queue: QueueSection) -> Iterator[Contradiction]:

@@ -408,6 +408,18 @@ class HealthSection(Section):
     address: Annotated[Address, Field(description="Address of `/livez` and `/readyz`, or `off`.")] = Address(":8081")
 
 
+class DebugSection(Section):
+    """Profiles of the running controller."""
+
+    enabled: Annotated[
+        bool,
+        Field(
+            description="Serve `/debug/profile`, `/debug/stacks` and `/debug/heap` at `metrics.address`, and only to "
+            "callers on the machine or in the pod itself."
+        ),
+    ] = False
+
+
 DEBUG_VERBOSITY: Final = 4
 """Of the option -v: from here on the log has the level `debug`."""
 
@@ -456,6 +468,7 @@ class Settings(Section):
     metrics: MetricsSection = MetricsSection()
     health: HealthSection = HealthSection()
     logging: LoggingSection = LoggingSection()
+    debug: DebugSection = DebugSection()
     profiles: Annotated[tuple[InstanceOf[ProfileDocument], ...], Field(exclude=True)] = ()
     """Of a configuration document; without one there is the default profile."""
     extenders: Annotated[tuple[InstanceOf[ExtenderDocument], ...], Field(exclude=True)] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import sqlite3
 import subprocess
@@ -10,7 +11,10 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import aiohttp
+
 from fleet.history import History
+from tests.control_plane.instance import free_port
 from tests.e2e.world import Hub, World
 
 FLEET = (sys.executable, "-m", "fleet.cli")
@@ -69,3 +73,40 @@ def test_a_database_of_somebody_else_is_told_and_keeps_nothing_from_being_decide
     assert str(file) in said
     with closing(sqlite3.connect(file)) as theirs:
         assert theirs.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall() == [("people",)]
+
+
+def test_a_controller_is_profiled_while_it_decides(hub: Hub, tmp_path: Path) -> None:
+    """By a document of kube-scheduler that asks for it."""
+    port, file, log = free_port(), tmp_path / "scheduler.yaml", tmp_path / "log"
+    lines = ["apiVersion: kubescheduler.config.k8s.io/v1", "kind: KubeSchedulerConfiguration", "enableProfiling: true"]
+    file.write_text("\n".join([*lines, f"metricsBindAddress: 127.0.0.1:{port}", ""]), encoding="utf-8")
+
+    async def ask(session: aiohttp.ClientSession, name: str) -> str:
+        async with session.get(f"http://127.0.0.1:{port}/debug/{name}") as answer:
+            assert answer.status == 200
+            return await answer.text()
+
+    async def story() -> None:
+        async with hub.connected() as transport, aiohttp.ClientSession() as session:
+            fleet = World(transport)
+            await fleet.join("a")
+            command = [*FLEET, "controller", f"--kubeconfig={hub.access.kubeconfig}", f"--config={file}"]
+            command += ["--no-leader-elect", "--health-address=off", "--set=resourcePlacements.enabled=false"]
+            with log.open("w") as output, subprocess.Popen(command, stderr=output) as process:
+                try:
+                    await fleet.place("first", {"placementType": "PickAll"})
+                    await fleet.soon_scheduled("first")
+                    profile = asyncio.create_task(ask(session, "profile?seconds=3"))
+                    await fleet.place("web", {"placementType": "PickAll"})
+                    await fleet.soon_scheduled("web")
+                    folded = (await profile).splitlines()
+                    assert all(re.fullmatch(r"\S+ [0-9]+", line) for line in folded)
+                    assert any(line.startswith("MainThread;") and ";fleet.scheduler." in line for line in folded)
+                    assert "task informers" in await ask(session, "stacks")
+                    assert "  builtins.dict\n" in await ask(session, "heap")
+                finally:
+                    process.send_signal(signal.SIGTERM)
+                await asyncio.to_thread(process.wait, timeout=90)
+            assert process.returncode == 0, log.read_text()
+
+    asyncio.run(story())

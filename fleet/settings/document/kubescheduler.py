@@ -62,6 +62,7 @@ _PATHS: Final = {
     "leaderElection.resourceNamespace": "leaderElection.resourceNamespace",
     "healthzBindAddress": "health.address",
     "metricsBindAddress": "metrics.address",
+    "enableProfiling": "debug.enabled",
 }
 _UNUSED: Final = {
     "clientConnection.kubeconfig": "give it to the process with --kubeconfig",
@@ -141,10 +142,6 @@ class _Converter:
                 self._convert_profiles(key, value)
             case "plugins" | "pluginConfig":
                 self._convert_single(name, key, value)
-            case "enableProfiling":
-                is_on = value.value == "true"
-                note = "there are no profiling endpoints" if is_on else "profiling is off"
-                self._note(key, name, "refused" if is_on else "translated", note)
             case "clientConnection" | "leaderElection":
                 for inner, node in self._fields(name, key, value):
                     self._convert_setting(f"{name}.{inner.value}", inner, node)

@@ -36,7 +36,7 @@ from fleet.settings.document.substitution import SecretValues, Substitution
 
 ENVELOPE: Final = ("apiVersion", "kind")
 PERMIT_WAIT: Final = "maxPermitWaitSeconds"
-DOCUMENT_FIELDS: Final = (*ENVELOPE, "profiles", "extenders", "feeds", "substitution", PERMIT_WAIT, "debug")
+DOCUMENT_FIELDS: Final = (*ENVELOPE, "profiles", "extenders", "feeds", "substitution", PERMIT_WAIT)
 """The fields of a document that are no settings."""
 _PROFILE_FIELDS: Final = (
     "schedulerName",
@@ -90,7 +90,6 @@ def read_document(
     reader.substitution = substitution or Substitution(environ, secrets=secrets)
     fields = {name: node for name, _, node in reader.list_fields(root, "") if name in DOCUMENT_FIELDS}
     reader.check_envelope(root, fields)
-    reader.check_unsupported(fields)
     if "substitution" in fields:
         reader.substitution = reader.read_substitution(fields["substitution"], environ, secrets)
     profiles = reader.read_profiles(fields["profiles"]) if "profiles" in fields else ()
@@ -116,15 +115,6 @@ class _Reader(NodeReader):
                 self.report(root, name, f"is missing; write {name}: {expected}")
             elif not isinstance(node, yaml.ScalarNode) or node.value != expected:
                 self.report(node, name, f"{show_node(node)} should be {expected}")
-
-    def check_unsupported(self, fields: Mapping[str, yaml.Node]) -> None:
-        """Parts that nothing reads yet are accepted only where they change nothing."""
-        if "debug" in fields:
-            for name, _, node in self.list_fields(fields["debug"], "debug", known=("enabled",)):
-                if show_node(node) != "false":
-                    self.report(
-                        node, f"debug.{name}", f"{show_node(node)} would have no effect; only false is accepted"
-                    )
 
     def read_permit_wait(self, node: yaml.Node) -> int | None:
         seconds = self.read_number(node, PERMIT_WAIT, most=LONGEST_PERMIT_WAIT)

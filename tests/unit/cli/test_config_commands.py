@@ -42,7 +42,7 @@ leaderElection:
   resourceNamespace: fleet-system
 healthzBindAddress: ":9081"
 metricsBindAddress: ":9080"
-enableProfiling: false
+enableProfiling: true
 enableContentionProfiling: true
 extenders:
 - urlPrefix: https://quota.example.com/fleet
@@ -127,6 +127,7 @@ def test_C_12_every_field_is_reported_and_the_result_is_correct(
     native = tmp_path / "native.yaml"
     native.write_text(out, encoding="utf-8")
     assert yaml.safe_load(out)["evaluation"] == {"parallelism": 16, "percentageOfClustersToScore": 50}
+    assert yaml.safe_load(out)["debug"] == {"enabled": True}
     assert check_config(native) == 0
     warnings = [line for line in capsys.readouterr().err.splitlines() if "has no effect yet" not in line]
     assert warnings == []
@@ -169,7 +170,6 @@ def test_only_the_newest_version_is_taken_without_a_warning(
         ("extenders: [{managedResources: [{gpu: 1}]}]", "extenders[0].managedResources[0].gpu: there is no such field"),
         ("extenders: [{httpTimeout: soon}]", "extenders[0].httpTimeout: should be a duration such as 5s"),
         ("extenders: [{tlsConfig: {caData: x}}]", "extenders[0].tlsConfig.caData: give a file: tlsConfig.caFile"),
-        ("enableProfiling: true", "enableProfiling: there are no profiling endpoints"),
         ("leaderElection: {resourceLock: endpoints}", "leaderElection.resourceLock: only leases are held"),
         ("nodes: 5", "nodes: there is no such field"),
         (
