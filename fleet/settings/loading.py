@@ -148,15 +148,17 @@ def _reject_name(name: str) -> str:
 def _build_effective(collected: CollectedSettings, find_more: FindProblems | None = None) -> Effective:
     checked = [(value, _check_value(value)) for value in collected.values]
     problems = collected.problems + [problem for _, complaints in checked for problem in complaints]
+    settings = _build_settings(collected, [value for value, complaints in checked if not complaints])
+    origins = dict.fromkeys(known_settings(), DEFAULT) | {value.name: value.origin for value in collected.values}
+    unknown = {value.name for value, complaints in checked if complaints} | collected.misnamed
+    problems += [
+        f"{_format_origins(names, origins)}{message}"
+        for names, message in find_contradictions(settings)
+        if not any(name.startswith(tuple(unknown)) for name in names)
+    ]
     if problems:
         if find_more is not None and collected.profiles:
-            known = _build_settings(collected, [value for value, complaints in checked if not complaints])
-            problems += find_more(known, tuple(problems))
-        raise ConfigurationError("\n".join(problems))
-    settings = _build_settings(collected, collected.values)
-    origins = dict.fromkeys(known_settings(), DEFAULT) | {value.name: value.origin for value in collected.values}
-    problems = [f"{_format_origins(names, origins)}{message}" for names, message in find_contradictions(settings)]
-    if problems:
+            problems += find_more(settings, tuple(problems))
         raise ConfigurationError("\n".join(problems))
     return Effective(
         settings,

@@ -69,6 +69,8 @@ class CollectedSettings:
     token_secrets: tuple[str, ...] = ()
     secret_keys: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
+    misnamed: set[str] = field(default_factory=set)
+    """Sections in which a value has no name: each setting there may be meant."""
 
     def report(self, origin: str, message: str) -> None:
         self.problems.append(f"{origin}: {message}")
@@ -79,6 +81,7 @@ class CollectedSettings:
         elif name in section_names():
             self.report(origin, f"{name} is a section, not a setting: give a value to one of {_names_inside(name)}")
         else:
+            self.misnamed.add(f"{name.partition('.')[0]}.")
             self.report(origin, f"no setting named {name!r}{_suggest_name(name)}")
 
 

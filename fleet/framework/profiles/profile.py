@@ -7,7 +7,7 @@ the hooks to callables, so that an attempt needs no lookups.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -258,9 +258,10 @@ def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> Com
     registry.seal()
     args = _args_by_plugin(profile)
     plugins = {name: _build(registry, name, args.get(name), handle) for name in _plugin_names(profile)}
-    hooks = {hook: _bind(hook, profile.plugins.get(hook, ()), plugins) for hook in METHODS}
-    hooks |= _bind_extenders(profile, hooks)
-    _check_hooks(hooks)
+    hooks = bind_hooks(profile, plugins)
+    problems = [problem for _, problem in find_broken_rules(hooks)]
+    if problems:
+        raise ConfigurationError("\n".join(problems))
     filters = hooks["filter"]
     narrowing = [entry for entry in hooks["preFilter"] if entry.name not in {other.name for other in filters}]
     return CompiledProfile(
@@ -395,6 +396,11 @@ def _check_reasons(name: str, plugin: Any) -> None:
             raise ConfigurationError(f"plugin {name}: invalid code {reason.code} at Filter (reason {reason.name})")
 
 
+def bind_hooks(profile: Profile, plugins: Mapping[str, Any]) -> dict[str, tuple[BoundHook, ...]]:
+    hooks = {hook: _bind(hook, profile.plugins.get(hook, ()), plugins) for hook in METHODS}
+    return hooks | _bind_extenders(profile, hooks)
+
+
 def _bind(hook: str, refs: Sequence[PluginRef], plugins: Mapping[str, Any]) -> tuple[BoundHook, ...]:
     bound = []
     for ref in refs:
@@ -402,8 +408,6 @@ def _bind(hook: str, refs: Sequence[PluginRef], plugins: Mapping[str, Any]) -> t
         call = getattr(plugin, METHODS[hook], None) or (getattr(plugin, "less", None) if hook == "queueSort" else None)
         if not callable(call):
             raise ConfigurationError(f"plugin {ref.name} does not extend {hook} plugin")
-        if hook == "reserve" and not callable(getattr(plugin, "unreserve", None)):
-            raise ConfigurationError(f"plugin {ref.name} does not extend reserve plugin: unreserve is missing")
         bound.append(BoundHook(ref.name, plugin, call, is_scalar(plugin, METHODS[hook]), ref.weight or 1))
     return tuple(bound)
 
@@ -411,12 +415,8 @@ def _bind(hook: str, refs: Sequence[PluginRef], plugins: Mapping[str, Any]) -> t
 def _bind_extenders(
     profile: Profile, hooks: Mapping[str, tuple[BoundHook, ...]]
 ) -> Mapping[str, tuple[BoundHook, ...]]:
-    known = {entry.name for bound in hooks.values() for entry in bound}
     filters, scores, binders = list(hooks["filter"]), list(hooks["score"]), list(hooks["bind"])
     for ref in profile.extenders:
-        if ref.name in known:
-            raise ConfigurationError(f"extender {ref.name}: there is a plugin or another extender of this name")
-        known.add(ref.name)
         extender = Extender(ref)
         if ref.filters:
             filters.append(BoundHook(ref.name, extender, extender.filter, scalar=False, weight=1))
@@ -445,18 +445,32 @@ def _check_lists(profile: Profile, registry: Registry) -> None:
             seen.add(ref.name)
 
 
-def _check_hooks(hooks: Mapping[str, tuple[BoundHook, ...]]) -> None:
+def find_broken_rules(hooks: Mapping[str, Sequence[BoundHook]]) -> Iterator[tuple[str, str]]:
+    """The hook, and which rule its plugins break together."""
     for hook in _EXACTLY_ONE:
         if len(hooks[hook]) != 1:
-            raise ConfigurationError(f"exactly one {hook} plugin is needed, {len(hooks[hook])} configured")
+            yield hook, f"exactly one {hook} plugin is needed, {len(hooks[hook])} configured"
     if all(isinstance(entry.plugin, Extender) for entry in hooks["bind"]):
-        raise ConfigurationError("at least one bind plugin is needed")
+        yield "bind", "at least one bind plugin is needed"
+    for entry in hooks["reserve"]:
+        if not callable(getattr(entry.plugin, "unreserve", None)):
+            yield "reserve", f"plugin {entry.name} does not extend reserve plugin: unreserve is missing"
     filtering = {entry.name for entry in hooks["filter"]}
     for entry in hooks["postFilter"]:
         if callable(getattr(entry.plugin, "filter", None)) and entry.name not in filtering:
-            raise ConfigurationError(f"plugin {entry.name} at postFilter needs to be enabled at filter, too")
+            yield "postFilter", f"plugin {entry.name} at postFilter needs to be enabled at filter, too"
     if sum(entry.weight for entry in hooks["score"]) * MAX_CLUSTER_SCORE > MAX_TOTAL_SCORE:
-        raise ConfigurationError("total score of Score plugins could overflow")
+        yield "score", "total score of Score plugins could overflow"
+    yield from _find_names_taken(hooks)
+
+
+def _find_names_taken(hooks: Mapping[str, Sequence[BoundHook]]) -> Iterator[tuple[str, str]]:
+    taken: dict[str, Any] = {}
+    entries = [(hook, entry) for hook, bound in hooks.items() for entry in bound]
+    for hook, entry in sorted(entries, key=lambda pair: isinstance(pair[1].plugin, Extender)):
+        if taken.setdefault(entry.name, entry.plugin) is not entry.plugin:
+            taken[entry.name] = entry.plugin
+            yield hook, f"extender {entry.name}: there is a plugin or another extender of this name"
 
 
 def _ordering_warnings(filters: Sequence[BoundHook]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from fleet.errors import ConfigurationError
@@ -21,7 +22,9 @@ from fleet.framework.profiles.profile import (
     PluginRef,
     Profile,
     StatusLimits,
+    bind_hooks,
     compile_profile,
+    find_broken_rules,
 )
 from fleet.framework.profiles.queue_sort import require_one_queue_sort
 from fleet.framework.profiles.registry import Registry
@@ -58,32 +61,21 @@ def build_profiles(settings: Settings) -> tuple[tuple[Profile, ...], Registry]:
         return (_build_default(settings),), registry
     problems: list[str] = []
     _register_plugins(registry, settings.profiles, lambda origin, text: problems.append(_locate(origin, text)))
-    profiles = []
-    for document in settings.profiles:
-        builder = _Builder(settings, document, registry, problems)
-        profile = builder.build()
-        if profile is not None:
-            profiles.append(profile)
-    if not problems:
-        problems += _find_conflicts(profiles, settings.profiles)
+    profiles = [_Builder(settings, document, registry, problems).build() for document in settings.profiles]
+    problems += _find_conflicts(profiles, settings.profiles, problems)
     if problems:
         raise ConfigurationError("\n".join(dict.fromkeys(problems)))
     return tuple(profiles), registry
 
 
 def find_more_problems(settings: Settings, problems: Sequence[str]) -> list[str]:
-    """Of the profiles in a document that has these problems: everything of those without any, and names and arguments
-    of plugins of the others."""
-    registry, more = in_tree_registry(), list[str]()
-    _register_plugins(registry, settings.profiles, lambda origin, text: more.append(_locate(origin, text)))
-    for document in settings.profiles:
-        builder = _Builder(settings, document, registry, more)
-        if any(f" {part}" in problem for problem in problems for part in (document.path, "feeds[", "extenders[")):
-            builder.check_plugins()
-        else:
-            builder.build()
+    """Of the profiles in a document that has these problems, all that do not follow from these."""
+    registry, found = in_tree_registry(), [*problems]
+    _register_plugins(registry, settings.profiles, lambda origin, text: found.append(_locate(origin, text)))
+    profiles = [_Builder(settings, document, registry, found).build() for document in settings.profiles]
+    found += _find_conflicts(profiles, settings.profiles, found)
     known = {_find_place(problem) for problem in problems}
-    return [problem for problem in dict.fromkeys(more) if _find_place(problem) not in known]
+    return [problem for problem in dict.fromkeys(found) if _find_place(problem) not in known]
 
 
 def _find_place(problem: str) -> str:
@@ -189,24 +181,30 @@ class _Builder:
         self._defaults: Mapping[str, Mapping[str, Any]] = settings.profile_changes()["args"]
         self._plugins: dict[str, Any] = {}
 
-    def build(self) -> Profile | None:
-        """None after a problem."""
-        before = len(self._problems)
+    def build(self) -> Profile:
+        """With problems, it is what they leave of the profile. No problem is reported that may follow from another."""
         base = _base_lists(self._document.base)
         self._plugins = self._build_plugins(base)
         plugins = self._merge(base)
-        self._check_disabled(base)
+        if not self._is_reported("base"):
+            self._check_disabled(base)
         self._check_hooks()
-        self._check_feeds(plugins)
-        if len(self._problems) > before:
-            return None
+        if not self._mentions("feeds"):
+            self._check_feeds(plugins)
         profile = self._build_profile(plugins)
-        self._dry_build(profile)
+        self._check_rules(profile, base)
+        if not self._is_reported():
+            self._dry_build(profile)
         return profile
 
-    def check_plugins(self) -> None:
-        """Whether they take their arguments."""
-        self._build_plugins(_base_lists(self._document.base))
+    def _is_reported(self, *fields: str) -> bool:
+        """Whether there is a problem with the profile, or with this field of it."""
+        return self._mentions(re.escape(".".join((self._document.path, *fields))))
+
+    def _mentions(self, path: str) -> bool:
+        """`path` is a regular expression."""
+        place = re.compile(rf"(^| ){path}(?!\w)")
+        return any(place.search(problem) for problem in self._problems)
 
     def _build_plugins(self, base: BaseLists) -> dict[str, Any]:
         names = [choice.name for choices in base.by_hook.values() for choice in choices]
@@ -216,10 +214,15 @@ class _Builder:
         for name in dict.fromkeys((*names, *self._configs)):
             if name in self._registry:
                 try:
-                    plugins[name] = adapt(self._registry[name](self._args_of(name), OfflineHandle(watches=NoWatches())))
+                    plugins[name] = self._build_plugin(name, self._args_of(name))
                 except Exception as error:
                     self._report_args(name, error)
+                    with suppress(Exception):
+                        plugins[name] = self._build_plugin(name, None)
         return plugins
+
+    def _build_plugin(self, name: str, args: RawArgs | None) -> Any:
+        return adapt(self._registry[name](args, OfflineHandle(watches=NoWatches())))
 
     def _args_of(self, name: str) -> RawArgs | None:
         """Settings first; what the profile gives overrides them."""
@@ -245,7 +248,8 @@ class _Builder:
         }
         merged = merge_profile(base, known, HOOKS, self._implements)
         return {
-            hook: tuple(PluginRef(each.name, each.weight or 1) for each in choices) for hook, choices in merged.items()
+            hook: tuple(PluginRef(each.name, each.weight or 1) for each in choices if self._implements(each.name, hook))
+            for hook, choices in merged.items()
         }
 
     def _implements(self, name: str, hook: str) -> bool:
@@ -277,6 +281,8 @@ class _Builder:
             list_feeds = getattr(self._plugins.get(name), "list_feeds", None)
             config = self._configs.get(name)
             path = self._document.path if config is None else f"{config.path}.args"
+            if config is not None and self._mentions(re.escape(path)):
+                continue
             read = () if list_feeds is None else list_feeds()
             is_optional = getattr(self._plugins.get(name), "FEEDS_OPTIONAL", False)
             if list_feeds is not None and not read and not is_optional:
@@ -327,6 +333,20 @@ class _Builder:
         has_scalar = any(is_scalar(plugin, hook) for hook, each in judged.items() for plugin in each)
         return _ADAPTIVE if has_scalar else 100
 
+    def _check_rules(self, profile: Profile, base: BaseLists) -> None:
+        """At the hooks whose lists are what the document means."""
+        if self._is_reported("base") or self._mentions(rf"{re.escape(self._document.path)}(\.plugins)?\.\w+: unknown"):
+            return
+        for hook, problem in find_broken_rules(bind_hooks(profile, self._plugins)):
+            if not any(self._is_uncertain(name, base) for name in (hook, MULTI_POINT)):
+                self._report(self._document.path, problem)
+
+    def _is_uncertain(self, hook: str, base: BaseLists) -> bool:
+        """Whether its list has a problem, or a plugin that cannot be built."""
+        choices = base.multi_point if hook == MULTI_POINT else base.by_hook.get(hook, ())
+        listed = [*choices, *self._document.plugins.get(hook, PluginSet()).enabled]
+        return self._is_reported("plugins", hook) or any(each.name not in self._plugins for each in listed)
+
     def _dry_build(self, profile: Profile) -> None:
         try:
             compile_profile(self._registry, profile, OfflineHandle(watches=NoWatches()))
@@ -337,7 +357,12 @@ class _Builder:
         self._problems.append(_locate(self._document.find_origin(path), f"{path}: {text}"))
 
 
-def _find_conflicts(profiles: Sequence[Profile], documents: Sequence[ProfileDocument]) -> Iterator[str]:
+def _find_conflicts(
+    profiles: Sequence[Profile], documents: Sequence[ProfileDocument], problems: Sequence[str]
+) -> Iterator[str]:
+    """Between profiles whose order of the queue is known."""
+    if any("queueSort" in problem or ".base: " in problem for problem in problems):
+        return
     try:
         require_one_queue_sort(profiles)
     except ConfigurationError as error:

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.errors import ConfigurationError
 from fleet.framework.profiles.profile import METHODS, Profile, config_hash, encode_profile, parse_profile
-from fleet.scheduler.profiles.configuration import build_profiles, describe_deviation
+from fleet.scheduler.profiles.configuration import build_profiles, describe_deviation, find_more_problems
 from fleet.scheduler.profiles.frameworks import build_compiled_profiles
 from fleet.settings import Settings, load_settings
 from fleet.settings.document.model import HOOKS
@@ -58,6 +58,15 @@ def scores(profile: Profile) -> list[tuple[str, int]]:
 def complaints(folder: Path, text: str) -> list[str]:
     with pytest.raises(ConfigurationError) as refused:
         build_profiles(settings_of(folder, text))
+    return [line.replace(f"{folder}/", "") for line in str(refused.value).splitlines()]
+
+
+def all_complaints(folder: Path, text: str) -> list[str]:
+    """As `fleet config check` finds them."""
+    path = folder / "fleet.yaml"
+    path.write_text(HEAD + text, encoding="utf-8")
+    with pytest.raises(ConfigurationError) as refused:
+        build_profiles(load_settings(path, {}, (), find_more=find_more_problems).settings)
     return [line.replace(f"{folder}/", "") for line in str(refused.value).splitlines()]
 
 
@@ -307,10 +316,6 @@ MISTAKES: dict[str, tuple[str, str]] = {
         f'{ONE_PROFILE}  plugins:\n    bind:\n      disabled: [{{name: "*"}}]\n',
         "fleet.yaml:4: profiles[0]: at least one bind plugin is needed",
     ),
-    "no plugin at all": (
-        f"{ONE_PROFILE}  base: Empty\n",
-        "fleet.yaml:4: profiles[0]: exactly one queueSort plugin is needed, 0 configured",
-    ),
     "several orders of one queue": (
         f"{ONE_PROFILE}- schedulerName: other\n  pluginConfig:\n  - name: PrioritySort\n    args: {{a: 1}}\n",
         "fleet.yaml:5: profiles: profiles mine and other sort the one queue differently: PrioritySort and "
@@ -408,6 +413,73 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "fleet.yaml:3: maxPermitWaitSeconds: 0 should be 1 or more",
     ),
 }
+
+
+def test_a_profile_without_plugins_names_all_that_are_needed(tmp_path: Path) -> None:
+    assert complaints(tmp_path, f"{ONE_PROFILE}  base: Empty\n") == [
+        *(f"fleet.yaml:4: profiles[0]: exactly one {hook} plugin is needed, 0 configured" for hook in
+          ("queueSort", "batch", "sort")),
+        "fleet.yaml:4: profiles[0]: at least one bind plugin is needed",
+    ]  # fmt: skip
+
+
+NO_BINDER = f'{ONE_PROFILE}  plugins:\n    bind: {{disabled: [{{name: "*"}}]}}\n'
+BROKEN_RULE = "fleet.yaml:4: profiles[0]: at least one bind plugin is needed"
+
+
+@pytest.mark.usefixtures("letters")
+@pytest.mark.parametrize(
+    "more, complaint",
+    [
+        ("    score: {enabled: [{name: ClusterAfinity}]}\n", "no plugin named ClusterAfinity exists"),
+        ("  ranking: best\n", "profiles[0].ranking: 'best' should be one of"),
+        ("    filter: {enabled: [{name: RankingSort}]}\n", "RankingSort has no filter hook"),
+        ("  pluginConfig: [{name: ClusterEligibility, args: {heartbeat: 5m}}]\n", "args.heartbeat: unknown field"),
+        ("queue: {mode: quick}\n", "setting queue.mode"),
+        ("extenders: [{urlPrefix: 'http://here'}]\n", "extenders[0]: would never be asked"),
+        ("feeds: [{name: prices}]\n", "feeds[0]: should have one of"),
+        ("queue: {initialBackoffSeconds: 20, maxBackoffSeconds: 10}\n", "queue.maxBackoffSeconds 10 should not be"),
+        ("- schedulerName: mine\n", "profiles[1].schedulerName: mine is also"),
+        (
+            "- {schedulerName: other, pluginConfig: [{name: PrioritySort, args: {a: 1}}]}\n",
+            "profiles mine and other sort the one queue differently",
+        ),
+    ],
+)
+def test_a_broken_rule_is_reported_beside_every_other_mistake(tmp_path: Path, more: str, complaint: str) -> None:
+    found = all_complaints(tmp_path, NO_BINDER + more)
+    assert BROKEN_RULE in found
+    (other,) = set(found) - {BROKEN_RULE}
+    assert complaint in other
+
+
+@pytest.mark.usefixtures("letters")
+@pytest.mark.parametrize(
+    "more, complaint",
+    [
+        (
+            "    bind: {disabled: [{name: '*'}], enabled: [{name: HubBindingBindr}]}\n",
+            "no plugin named HubBindingBindr",
+        ),
+        ("    bnd: {disabled: [{name: '*'}]}\n    bind: {disabled: [{name: '*'}]}\n", "plugins.bnd: unknown field"),
+        ("  pluginConfig: [{name: RankingSort, args: [a]}]\n", "pluginConfig[0].args: should be a mapping"),
+    ],
+)
+def test_what_may_follow_from_another_mistake_is_not_reported(tmp_path: Path, more: str, complaint: str) -> None:
+    plugins = "  plugins:\n" if more.startswith("    ") else ""
+    (found,) = all_complaints(tmp_path, f"{ONE_PROFILE}{plugins}{more}")
+    assert complaint in found
+
+
+def test_a_contradiction_of_settings_is_reported_beside_other_mistakes(tmp_path: Path) -> None:
+    short = "queue: {initialBackoffSeconds: 20, maxBackoffSeconds: 10}\n"
+    found = all_complaints(tmp_path, f"{short}workers: no\n")
+    assert [line.partition(": ")[2] for line in found] == [
+        "setting workers: 'no' should be a whole number",
+        "queue.maxBackoffSeconds 10 should not be less than queue.initialBackoffSeconds 20",
+    ]
+    (misnamed,) = all_complaints(tmp_path, "queue: {initialBackoffSeconds: 20, maxBackofSeconds: 40}\n")
+    assert "did you mean queue.maxBackoffSeconds?" in misnamed
 
 
 @pytest.mark.usefixtures("letters")
