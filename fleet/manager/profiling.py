@@ -102,7 +102,7 @@ def _iter_calls(frame: FrameType | None) -> Iterator[tuple[CodeType, int | None,
 
 def _iter_awaits(task: asyncio.Task[Any]) -> Iterator[tuple[CodeType, int | None, str]]:
     """From the innermost, which is what the task waits for."""
-    calls = []
+    calls: list[tuple[CodeType, int | None, str]] = []
     waiting: Any = task.get_coro()
     while (frame := getattr(waiting, "cr_frame", None)) is not None:
         calls.append((frame.f_code, frame.f_lineno, frame.f_globals.get("__name__", "?")))

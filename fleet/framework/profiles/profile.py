@@ -398,7 +398,7 @@ def _check_reasons(name: str, plugin: Any) -> None:
 
 def bind_hooks(profile: Profile, plugins: Mapping[str, Any]) -> dict[str, tuple[BoundHook, ...]]:
     hooks = {hook: _bind(hook, profile.plugins.get(hook, ()), plugins) for hook in METHODS}
-    return hooks | _bind_extenders(profile, hooks)
+    return {**hooks, **_bind_extenders(profile, hooks)}
 
 
 def _bind(hook: str, refs: Sequence[PluginRef], plugins: Mapping[str, Any]) -> tuple[BoundHook, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import yaml
 
@@ -38,13 +38,21 @@ _SAME: Final = {
     "ImageLocality": "DataLocality",
     "InterPodAffinity": "PlacementAffinity",
     "NodeResourceTopologyMatch": "PoolTopologyMatch",
+    "NodeResourcesMostAllocated": "ResourceFit",
+    "DefaultPreemption": "DefaultPreemption",
+    "Coscheduling": "GangPlacement",
+    "CapacityScheduling": "QuotaFit",
 }
+_PREEMPTION: Final = "DefaultPreemption"
+"""It filters, too: what is left after an eviction."""
+_NOT_IN_BASE: Final = frozenset((_PREEMPTION, "GangPlacement", "QuotaFit", "PoolTopologyMatch"))
+"""Off unless a profile enables them."""
+_STRATEGIES: Final = ("LeastAllocated", "MostAllocated")
+"""Of ResourceFit."""
 _WITHOUT_COUNTERPART: Final = frozenset(
     (
-        "NodeName", "NodePorts", "NodePreferAvoidPods", "NodeResourcesMostAllocated",
-        "DefaultPreemption", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
+        "NodeName", "NodePorts", "NodePreferAvoidPods", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
         "NodeVolumeLimits", "EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits", "DynamicResources",
-        "Coscheduling", "CapacityScheduling",
     )
 )  # fmt: skip
 _PATHS: Final = {
@@ -122,12 +130,16 @@ class _Converter:
         self._sections: dict[str, yaml.MappingNode] = {}
         self._result = ConvertedDocument(_mapping(root, []))
         self._profile: yaml.MappingNode | None = None
+        self._strategy: yaml.Node | None = None
+        """By which the profile at hand scores room, if it says so."""
 
     def convert(self) -> ConvertedDocument:
         self._set("apiVersion", _scalar(self._root, API_VERSION))
         self._set("kind", _scalar(self._root, KIND))
         for key, value in self._root.value:
             self._convert_top(str(key.value), key, value)
+        if self._profile is not None:
+            self._add_strategy(self._profile)
         return self._result
 
     def _convert_top(self, name: str, key: yaml.Node, value: yaml.Node) -> None:
@@ -193,6 +205,7 @@ class _Converter:
                 self._convert_profile_field(
                     profile, str(inner.value), f"profiles[{position}].{inner.value}", inner, node
                 )
+            self._add_strategy(profile)
         self._set("profiles", yaml.SequenceNode("tag:yaml.org,2002:seq", profiles, key.start_mark))
 
     def _convert_profile_field(
@@ -207,12 +220,28 @@ class _Converter:
                 native = "percentageOfClustersToScore"
                 self._note(key, path, "translated", native, native=path.replace(name, native))
             case "plugins":
-                profile.value.append((key, _mapping(value, list(self._convert_hooks(path, key, value)))))
+                hooks = _mapping(value, list(self._convert_hooks(path, key, value)))
+                if _PREEMPTION in _list_enabled(hooks, "postFilter"):
+                    _enable(hooks, "filter", _PREEMPTION)
+                profile.value.append((key, hooks))
             case "pluginConfig":
                 items = [item for item in self._convert_args(path, key, value) if item is not None]
                 profile.value.append((key, yaml.SequenceNode("tag:yaml.org,2002:seq", items, value.start_mark)))
             case _:
                 self._note(key, path, "refused", "there is no such field")
+
+    def _add_strategy(self, profile: yaml.MappingNode) -> None:
+        """Plugins of kube-scheduler are strategies of one plugin here."""
+        node, self._strategy = self._strategy, None
+        if node is None:
+            return
+        args = _mapping(node, [(_scalar(node, "strategy"), node)])
+        config = _mapping(node, [(_scalar(node, "name"), _scalar(node, "ResourceFit")), (_scalar(node, "args"), args)])
+        configs = _child(profile, "pluginConfig")
+        if configs is None:
+            configs = yaml.SequenceNode("tag:yaml.org,2002:seq", [], node.start_mark)
+            profile.value.append((_scalar(node, "pluginConfig"), configs))
+        configs.value.append(config)
 
     def _convert_hooks(self, path: str, at: yaml.Node, node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
         for key, value in self._fields(path, at, node):
@@ -267,6 +296,11 @@ class _Converter:
             self._note(item, f"{where}.name", "ignored", "taints of clusters have nothing to score")
             return None
         native = _SAME.get(name, name)
+        if native in _NOT_IN_BASE and where.rpartition("[")[0].endswith(f".{MULTI_POINT}.disabled"):
+            self._note(item, f"{where}.name", "ignored", f"{native} is off unless a profile enables it")
+            return None
+        if name == "NodeResourcesMostAllocated" and is_enabled:
+            self._strategy = _scalar(item, "MostAllocated")
         is_same, becomes = native == name, f"{becomes or where}.name"
         note = "" if is_same else native
         self._note(item, f"{where}.name", "honoured" if is_same else "translated", note, native=becomes)
@@ -294,6 +328,8 @@ class _Converter:
                     self._note(value, leaf, "ignored", "arguments have no version here")
                 elif leaf.endswith(".token") and not str(value.value).startswith("${"):
                     self._note(value, leaf, "refused", "a token has to come from a variable: write ${NAME}")
+                elif name == "NodeResourcesFit" and leaf.endswith(".scoringStrategy.type"):
+                    self._convert_strategy(leaf, value)
                 elif is_kept:
                     self._note(value, leaf, "honoured")
                 else:
@@ -311,6 +347,13 @@ class _Converter:
                         (_scalar(item, "args"), _mapping(item, args)),
                     ],
                 )
+
+    def _convert_strategy(self, path: str, value: yaml.Node) -> None:
+        if value.value in _STRATEGIES:
+            self._strategy = value
+            self._note(value, path, "translated", "strategy of ResourceFit")
+        else:
+            self._note(value, path, "refused", f"ResourceFit has {' and '.join(_STRATEGIES)} only")
 
     def _list_arguments(self, path: str, at: yaml.Node, node: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
         for key, value in self._fields(path, at, node):
@@ -352,6 +395,29 @@ class _Converter:
     def _note(self, node: yaml.Node, path: str, treatment: Treatment, note: str = "", *, native: str = "") -> None:
         line = node.start_mark.line + 1
         self._result.fields.append(Conversion(path, treatment, note, line, native or path))
+
+
+def _list_enabled(hooks: yaml.MappingNode, hook: str) -> list[str]:
+    entries = _child(_child(hooks, hook), "enabled")
+    return [] if entries is None else [str(_child(item, "name").value) for item in entries.value]
+
+
+def _enable(hooks: yaml.MappingNode, hook: str, plugin: str) -> None:
+    if plugin in _list_enabled(hooks, hook):
+        return
+    section = _child(hooks, hook)
+    if section is None:
+        section = _mapping(hooks, [])
+        hooks.value.append((_scalar(hooks, hook), section))
+    entries = _child(section, "enabled")
+    if entries is None:
+        entries = yaml.SequenceNode("tag:yaml.org,2002:seq", [], hooks.start_mark)
+        section.value.append((_scalar(hooks, "enabled"), entries))
+    entries.value.append(_mapping(hooks, [(_scalar(hooks, "name"), _scalar(hooks, plugin))]))
+
+
+def _child(node: Any, name: str) -> Any:
+    return next((value for key, value in node.value if key.value == name), None) if node is not None else None
 
 
 def _leaves(path: str, node: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:

@@ -63,7 +63,12 @@ profiles:
   percentageOfNodesToScore: 30
   plugins:
     multiPoint:
-      enabled: [{name: PodTopologySpread, weight: 4}, {name: SelectorSpread}]
+      enabled: [{name: PodTopologySpread, weight: 4}, {name: SelectorSpread}, {name: Coscheduling}]
+      disabled: [{name: DefaultPreemption}, {name: NodeResourceTopologyMatch}]
+    preFilter:
+      enabled: [{name: CapacityScheduling}]
+    postFilter:
+      enabled: [{name: DefaultPreemption}]
     filter:
       disabled: [{name: NodePorts}]
     score:
@@ -128,6 +133,13 @@ def test_C_12_every_field_is_reported_and_the_result_is_correct(
     native.write_text(out, encoding="utf-8")
     assert yaml.safe_load(out)["evaluation"] == {"parallelism": 16, "percentageOfClustersToScore": 50}
     assert yaml.safe_load(out)["debug"] == {"enabled": True}
+    assert "translated profiles[0].plugins.multiPoint.enabled[2].name: GangPlacement\n" in report
+    assert "ignored    profiles[0].plugins.multiPoint.disabled[0].name: DefaultPreemption is off unless" in report
+    assert "honoured   profiles[0].plugins.postFilter.enabled[0].name\n" in report
+    assert "translated profiles[0].plugins.preFilter.enabled[0].name: QuotaFit\n" in report
+    assert {"name": "ResourceFit", "args": {"strategy": "MostAllocated"}} in yaml.safe_load(out)["profiles"][0][
+        "pluginConfig"
+    ]
     assert check_config(native) == 0
     warnings = [line for line in capsys.readouterr().err.splitlines() if "has no effect yet" not in line]
     assert warnings == []
@@ -170,6 +182,10 @@ def test_only_the_newest_version_is_taken_without_a_warning(
         ("extenders: [{managedResources: [{gpu: 1}]}]", "extenders[0].managedResources[0].gpu: there is no such field"),
         ("extenders: [{httpTimeout: soon}]", "extenders[0].httpTimeout: should be a duration such as 5s"),
         ("extenders: [{tlsConfig: {caData: x}}]", "extenders[0].tlsConfig.caData: give a file: tlsConfig.caFile"),
+        (
+            "pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: RequestedToCapacityRatio}}}]",
+            "pluginConfig[0].args.scoringStrategy.type: ResourceFit has LeastAllocated and MostAllocated only",
+        ),
         ("leaderElection: {resourceLock: endpoints}", "leaderElection.resourceLock: only leases are held"),
         ("nodes: 5", "nodes: there is no such field"),
         (
@@ -322,6 +338,19 @@ def test_C_01_a_foreign_document_that_packs_by_load_is_understood(
     (decision,) = yaml.safe_load(capsys.readouterr().out)["decisions"]
     (row,) = decision["answer"]["attempt"]["clusters"]
     assert [(score["plugin"], score["weight"]) for score in row["scores"]] == SCORES
+
+
+def test_C_12_most_allocated_is_a_strategy_of_resource_fit(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\n"
+    score = (
+        "{disabled: [{name: NodeResourcesLeastAllocated}], enabled: [{name: NodeResourcesMostAllocated, weight: 3}]}"
+    )
+    for text in (f"profiles: [{{plugins: {{score: {score}}}}}]\n", f"plugins: {{score: {score}}}\n"):
+        document.write_text(head + text, encoding="utf-8")
+        assert show_config(document, []) == 0
+        values = {row[0]: row[1] for row in map(str.split, capsys.readouterr().out.splitlines()) if len(row) == 3}
+        assert values["profiles[0].pluginConfig[0].args.strategy"] == "MostAllocated"
+        assert values["profiles[0].plugins.score.enabled[0].name"] == "ResourceFit"
 
 
 def test_plugins_at_the_top_become_one_profile(document: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -240,8 +240,7 @@ def test_pages_are_served_beside_the_metrics_and_nowhere_else() -> None:
     async def main() -> None:
         for health, metrics, status in ((OFF, FREE, 200), (FREE, OFF, 404)):
             checks, registry = HealthChecks(SystemClock()), CollectorRegistry()
-            addresses = {"health_address": health, "metrics_address": metrics}
-            server = HealthServer(checks, registry, **addresses, find_page=pages.get)
+            server = HealthServer(checks, registry, health_address=health, metrics_address=metrics, find_page=pages.get)
             async with server, aiohttp.ClientSession() as session:
                 bound = server.metrics_address or server.health_address
                 assert bound is not None
