@@ -43,6 +43,18 @@ class WaitingList(ApiModel, frozen=True, kw_only=True):
     items: tuple[WaitingModel, ...]
 
 
+class DenialModel(ApiModel, frozen=True, kw_only=True):
+    """A cluster that an approver has denied the placement."""
+
+    cluster: str
+    rule: str
+    by: str
+    at: str
+    message: str
+    until: str
+    """When the denial expires."""
+
+
 class GateModel(ApiModel, frozen=True, kw_only=True):
     """What keeps the placement out of the queue."""
 

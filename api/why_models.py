@@ -6,7 +6,7 @@ from typing import Literal
 
 from api.group_models import GroupModel
 from api.models import ApiModel, DecisionModel
-from api.waiting_models import GateModel, WaitingModel
+from api.waiting_models import DenialModel, GateModel, WaitingModel
 from fleet.explain.answer.parts import Answer
 
 
@@ -140,6 +140,8 @@ class WhyAnswer(Answer, frozen=True, kw_only=True, rename="camel"):
     """Of a placement that is Gated."""
     waiting: WaitingModel | None = None
     """Of a placement that is Waiting or Binding: the chosen clusters, and who has to allow which."""
+    denials: tuple[DenialModel, ...] = ()
+    """Of the approvals that its rules need: who denied which cluster, and until when. Others may have been chosen."""
     preempting: PreemptingModel | None = None
     """Of a placement that is Preempting: where room is made, and at whose expense."""
     group: GroupModel | None = None

@@ -86,7 +86,8 @@ async def _make(backend: Backend, permissions: Permissions, query: WhyQuery, ren
     depends_on_others = explanation.present is not None and explanation.present.depends_on_others
     explained = explanation.answer
     is_personal = (explained.waiting or explained.gate or explained.preempting or explained.group) is not None
-    if not explanation.answer.history_unavailable_since and not depends_on_others and not is_personal:
+    expires = bool(explained.denials)
+    if not (explanation.answer.history_unavailable_since or depends_on_others or is_personal or expires):
         backend.answers.put(key, _build_entry(backend, answer, explanation, began))
     return answer
 

@@ -39,9 +39,10 @@ from api.services.decisions.attempts import (
 from api.services.decisions.departures import find_departed, list_given_up
 from api.services.decisions.foreign_decisions import compare_with_bound
 from api.services.held.groups import find_group_of
+from api.services.held.headlines import describe_gated, describe_preempted, describe_waited
 from api.services.held.preempting import describe_preempting, list_preemptions
-from api.services.held.waiting import describe_gate, describe_waiting, list_answerable, list_clearable
-from api.waiting_models import GateModel, WaitingModel
+from api.services.held.waiting import describe_gate, describe_waiting, list_answerable, list_clearable, list_denials
+from api.waiting_models import DenialModel, GateModel, WaitingModel
 from api.why_models import PreemptingModel, QueueModel, Waker, WhyAnswer
 from fleet.errors import HistoryUnavailable
 from fleet.explain.answer.answer import AnswerContext, build_answer, state_of
@@ -97,6 +98,15 @@ class _Held:
     waiting: WaitingModel | None = None
     preempting: PreemptingModel | None = None
     group: GroupModel | None = None
+    denials: tuple[DenialModel, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        if self.gate is not None:
+            return describe_gated(self.gate)
+        if self.preempting is not None:
+            return describe_preempted(self.preempting)
+        return "" if self.waiting is None else describe_waited(self.waiting)
 
     @property
     def state(self) -> State | None:
@@ -172,6 +182,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
                 evaluated,
                 present,
                 visibility,
+                held,
                 held.state or _compute_state(query, record, queue),
                 departed,
                 fixes_are_present=present_fixes is not None,
@@ -308,6 +319,7 @@ def _build_answer(inputs: _Inputs) -> WhyAnswer:
         waiting=inputs.held.waiting,
         preempting=inputs.held.preempting,
         group=inputs.held.group,
+        denials=inputs.held.denials,
     )
 
 
@@ -321,6 +333,7 @@ def _build_context(
     evaluated: EvaluatedDecision,
     present: EvaluatedDecision | None,
     visibility: Visibility,
+    held: _Held,
     state: State | None,
     departed: frozenset[str],
     *,
@@ -330,6 +343,7 @@ def _build_context(
     is_about_now = present is not None and placement is not None
     problems: tuple[ProblemPart, ...] = ()
     notes: list[StatusNote] = []
+    headline = held.headline
     is_foreign = is_about_now and placement is not None and backend.live.is_foreign(placement)
     if placement is not None and is_about_now:
         refused = find_selector_problems(placement.placement)
@@ -344,6 +358,7 @@ def _build_context(
         if is_foreign:
             state = "ForeignScheduler"
             notes.insert(0, _describe_scheduler(backend, placement))
+            headline = _describe_foreign(backend, placement)
         elif refused:
             state = "InputError"
         elif state is None and rate_outcome(evaluated.decision) != UNDECIDED:
@@ -351,6 +366,7 @@ def _build_context(
             notes += _describe_lag(state, evaluated, attempt)
     return AnswerContext(
         state=state,
+        headline=headline,
         since=_format_start(_find_last_attempt(record, attempt) if query.attempt is None else attempt),
         attempt_id=attempt.id if attempt else "",
         number=attempt.number if attempt else None,
@@ -374,6 +390,12 @@ def _describe_scheduler(backend: Backend, placement: LivePlacement) -> StatusNot
         f"{', '.join(frameworks.names)}; what follows is how {frameworks.default.scheduler_name} would decide"
     )
     return StatusNote(reason=_FOREIGN_SCHEDULER, message=message)
+
+
+def _describe_foreign(backend: Backend, placement: LivePlacement) -> str:
+    frameworks = backend.live.frameworks
+    name = describe_choice(backend.live.companions.scheduler_name_of(placement.placement.view.metadata))
+    return f"left alone, its scheduler is {name}; {frameworks.default.scheduler_name} would decide"
 
 
 def _describe_warning(event: WarningEvent) -> StatusNote:
@@ -407,7 +429,8 @@ def _find_what_holds(
         return _Held()
     waiting = describe_waiting(backend, placement, visibility, rights.answerable)
     preempting = describe_preempting(backend.live, placement, visibility, rights.readable)
-    return _Held(describe_gate(backend, placement, queue, rights.clearable), waiting, preempting, group)
+    denials = tuple(list_denials(backend, placement, visibility))
+    return _Held(describe_gate(backend, placement, queue, rights.clearable), waiting, preempting, group, denials)
 
 
 def _compute_state(query: WhyQuery, record: PlacementRecord, queue: QueueModel | None) -> State | None:

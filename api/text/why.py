@@ -39,16 +39,23 @@ def _render_evaluation(answer: WhyAnswer, page: Page) -> str:
 def _render_held(answer: WhyAnswer, page: Page) -> str:
     """What people keep the placement from, and the other members of its group."""
     group = "" if answer.group is None else describe_group(answer.group)
-    return "\n".join(filter(None, (_render_hold(answer, page), group)))
+    held = "\n".join(filter(None, (_render_hold(answer, page), group)))
+    return "\n\n".join(filter(None, (held, _render_denials(answer, page))))
+
+
+def _render_denials(answer: WhyAnswer, page: Page) -> str:
+    cells = [
+        [each.cluster, each.rule, each.by, format_moment(each.at), format_moment(each.until), each.message]
+        for each in answer.denials
+    ]
+    head = ["DENIED", "RULE", "BY", "AT", "UNTIL", "WHY"]
+    return render_table(head, cells, width=page.width) if cells else ""
 
 
 def _render_hold(answer: WhyAnswer, page: Page) -> str:
-    if answer.gate is not None:
-        since = f" since {format_moment(answer.gate.since)}" if answer.gate.since else ""
-        return f"held by {answer.gate.by}{since}: {answer.gate.message}"
     if answer.preempting is not None:
         return _render_preempting(answer.preempting, page)
-    if answer.waiting is None:
+    if answer.gate is not None or answer.waiting is None:
         return ""
     cells = [
         [

@@ -160,6 +160,11 @@ export async function showPlacement(main, key) {
     return { answer: state.why, matrix: state.matrix, isNow: true };
   }
 
+  function drawDenial(denial) {
+    const said = denial.message ? `: ${denial.message}` : "";
+    return h("li", {}, h("a", { href: clusterLink(denial.cluster) }, denial.cluster), ` denied by ${denial.by} (${denial.rule}) at `, time(denial.at), " UTC, until ", time(denial.until), ` UTC${said}`);
+  }
+
   function drawDecision(answer, isNow) {
     const { verdict, attempt } = answer;
     const compare = state.simulated?.compare;
@@ -180,6 +185,7 @@ export async function showPlacement(main, key) {
       verdict.problems.map((problem) => note(`${problem.field}: ${problem.message}`, "is-bad", problem.repair)),
       verdict.missing.length > 0 && note(`no cluster has the name ${verdict.missing.join(", ")}`, "is-bad"),
       answer.gate && drawGate(answer.gate, isNow),
+      isNow && answer.denials.length > 0 && h("ul", { id: "denials", class: "list", "aria-label": "Denials" }, answer.denials.map(drawDenial)),
       isNow && answer.preempting && drawPreempting(answer.preempting),
       isNow && answer.group && drawGroup(answer.group),
       (answer.remarks || []).map((remark) => note(remark.text || remark.message || "")),

@@ -129,6 +129,9 @@ def test_W_04_why_tells_that_clusters_are_being_prepared(script: Script, tmp_pat
             answer = await stage.get("/v1/placements/-/gold/why", ADMIN, Accept="text/plain")
             assert answer.headers["fleet-state"] == "Binding"
             assert answer.text.startswith("gold   Binding")
+            headline = "nothing is bound yet, ams-1 ams-2 chosen and being prepared; the choice: 2/"
+            assert found["verdict"]["summary"].startswith(headline)
+            assert f"\n{headline}" in answer.text
             assert (await stage.json("/v1/waiting"))["items"] == []
             script.answers.clear()
             prepared.set()

@@ -57,6 +57,9 @@ def test_W_04_why_tells_where_room_is_made_and_every_attempt_replays(tmp_path: P
             assert (known["placement"], known["rule"]) == ("low", "maxUnavailable 2")
             assert known["disruptions"] in (0, 1)  # no agent has said that the placement is available
             assert why["attempt"]["notes"]["DefaultPreemption"]
+            assert why["verdict"]["summary"].startswith(
+                "nothing is bound yet, room is made on ams-1; as the fleet is: 0/"
+            )
             text = (await stage.get("/v1/placements/-/vip/why", Accept="text/plain")).text
             assert "ROOM IS MADE ON" in text
             assert "low: maxUnavailable 2" in text

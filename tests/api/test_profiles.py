@@ -328,6 +328,10 @@ def test_C_06_a_placement_of_another_scheduler_is_left_alone(tmp_path: Path) -> 
                 "its scheduler is another, which is no profile here: it is left alone. "
                 "The profiles here are DefaultScheduler; what follows is how DefaultScheduler would decide"
             )
+            headline = "left alone, its scheduler is another; DefaultScheduler would decide: 1/"
+            assert why["verdict"]["summary"].startswith(headline)
+            text = (await stage.get("/v1/placements/-/theirs/why", Accept="text/plain")).text
+            assert f"\n{headline}" in text
 
             await stage.world.patch(
                 CLUSTER_SCOPED.placement, "theirs", {"metadata": {"annotations": {SCHEDULER_NAME: None}}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from api.auth.access import HubAuthorizer
 from api.live.live import LiveState
 from fleet.clock import SystemClock
 from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.model.timestamps import HOUR, parse_timestamp
 from fleet.settings.loading import load_settings
 from tests.api.stage import (
     ADMIN,
@@ -99,7 +101,7 @@ async def a_desk(folder: Path, *, policy: Any = FIXED, profile: str = "approved"
             await live.caches.wait_until_synced()
             async with httpx.AsyncClient(transport=transport, base_url="http://fleet") as client:
                 desk = Desk(stage, client, placement["metadata"]["uid"])
-                await desk.soon_listed(len(policy["clusterNames"]))
+                await desk.soon_listed(policy.get("numberOfClusters") or len(policy["clusterNames"]))
                 yield desk
         finally:
             watching.cancel()
@@ -299,6 +301,10 @@ def test_W_04_why_tells_whom_a_placement_waits_for_also_in_another_process(tmp_p
             assert answer["waiting"]["targets"] == ["ams-1", "ams-2"]
             text = (await desk.get("/v1/placements/-/gold/why", ADMIN, accept="text/plain")).text
             assert text.startswith("gold   Waiting")
+            assert answer["verdict"]["summary"].startswith(
+                "nothing is bound yet, waits for owners on ams-1 ams-2; the choice: 2/"
+            )
+            assert "\nnothing is bound yet, waits for owners on ams-1 ams-2; the choice: 2/5 clusters selected" in text
             assert "1 of olga or anna" in text
             assert "2 of olga or anna" in text
             assert "`fleet approve gold`" in text
@@ -332,7 +338,11 @@ def test_W_04_why_tells_a_gate_and_who_may_clear_it_also_in_another_process(tmp_
             assert (other["gate"]["gates"], other["gate"]["clearable"]) == (["review"], [])
             assert "clusterplacementoptions" in answer["gate"]["clearedBy"]
             text = (await desk.get("/v1/placements/-/held/why", ADMIN, accept="text/plain")).text
-            assert "held by PlacementGates since " in text
+            summary = answer["verdict"]["summary"]
+            assert re.match(
+                r"held by PlacementGates since \S+ \S+ UTC: review; if it were let in: 1/5 clusters", summary
+            )
+            assert summary in " ".join(text.split())
             assert "`fleet gates clear held review`" in text
             await desk.post("/v1/placements/-/held/gates/review/clear", {}, ADMIN)
             await desk.stage.world.soon_on("held", "ams-1")
@@ -371,6 +381,38 @@ def test_F3_111_why_tells_which_cluster_was_refused_while_the_other_one_is_bound
             assert [each["reason"] for each in left["rejections"]] == ["SetAside"]
             assert (past["attempt"]["evaluatedOn"], past["verdict"]["outcome"]) == ("recorded", "PARTIAL")
             assert past["attempt"]["digest"] == past["recorded"]["digest"]
+
+    asyncio.run(run())
+
+
+def test_W_04_a_denial_stays_in_why_after_another_cluster_was_approved_in_its_place(tmp_path: Path) -> None:
+    async def run() -> None:
+        one = {"placementType": "PickN", "numberOfClusters": 1}
+        async with a_desk(tmp_path, policy=one, validFor="2h") as desk:
+            (first,) = (await desk.soon_listed())["waiting"]
+            body = {"plugin": PLUGIN, "message": "not before the release"}
+            assert (await desk.post(f"/v1/waiting/{desk.uid}/reject", body)).status_code == 200
+
+            async def waits_for_another() -> Any:
+                items = (await desk.get("/v1/waiting")).json()["items"]
+                waiting = [target["cluster"] for item in items for target in item["waiting"]]
+                return waiting[0] if waiting and waiting != [first["cluster"]] else None
+
+            other = await soon(waits_for_another)
+            assert (await desk.allow(target=other)).status_code == 200
+            await desk.stage.world.soon_on("gold", other)
+            await desk.stage.wait_until_recorded()
+            for ask in (desk.get, desk.stage.get):
+                answer = (await ask("/v1/placements/-/gold/why", ADMIN)).json()
+                assert answer["verdict"]["state"] == "Scheduled"
+                (denial,) = answer["denials"]
+                told = (denial["cluster"], denial["rule"], denial["by"], denial["message"])
+                assert told == (first["cluster"], "owners", "olga", "not before the release")
+                at, until = (parse_timestamp(denial[name]) for name in ("at", "until"))
+                assert until - at == 2 * HOUR
+            text = (await desk.get("/v1/placements/-/gold/why", ADMIN, accept="text/plain")).text
+            (line,) = [line for line in text.splitlines() if re.match(rf"{first['cluster']} +owners +olga ", line)]
+            assert line.endswith("not before the release")
 
     asyncio.run(run())
 

@@ -58,6 +58,25 @@ def test_approval_is_asked_for_on_the_pages_and_given_by_who_may(
     running.call(found.stage.world.soon_on("gold", "ams-1"))
 
 
+def test_a_denial_is_told_on_the_page_with_who_and_why(browser: BrowserThread, desk: tuple[Desk, Running]) -> None:
+    def denied(visit: Visit) -> None:
+        page = visit.open("/ui/placements/-/gold")
+        headline = "nothing is bound yet, waits for owners on ams-1; the choice: 1/"
+        assert (page.text_content("#sentence") or "").startswith(headline)
+        line = page.locator('#waiting [data-cluster="ams-1"]')
+        line.get_by_label("Reason").fill("not before the release")
+        line.get_by_role("button", name="deny").click()
+        page.wait_for_selector("#denials li")
+        said = page.text_content("#denials li") or ""
+        assert said.startswith("ams-1 denied by olga (owners) at ")
+        assert said.endswith(": not before the release")
+        visit.check_calm()
+
+    _, running = desk
+    with served(running) as url:
+        Explorer(browser, url).visit(OPERATOR, denied)
+
+
 def test_a_gate_is_shown_and_cleared_on_the_page_by_who_may(browser: BrowserThread, desk: tuple[Desk, Running]) -> None:
     def shown(visit: Visit) -> None:
         gate = visit.open("/ui/placements/-/held").locator("#gate")

@@ -16,13 +16,13 @@ from api.auth.permissions import Permissions, Visibility
 from api.http.problems import ProblemError, not_found, refusal
 from api.live.backend import Backend
 from api.live.live import LivePlacement
-from api.waiting_models import GateModel, WaitingList, WaitingModel, WaitingTargetModel
+from api.waiting_models import DenialModel, GateModel, WaitingList, WaitingModel, WaitingTargetModel
 from api.why_models import QueueModel
 from fleet.clock import SECOND
-from fleet.framework.approvals import DENIED, PLUGIN, ApprovalFacts, judge, may_answer
+from fleet.framework.approvals import DENIED, PLUGIN, ApprovalFacts, find_expiry, judge, may_answer
 from fleet.informers.cache import PlacementKinds
 from fleet.model.placement_key import PlacementKey
-from fleet.model.timestamps import parse_timestamp
+from fleet.model.timestamps import format_timestamp, parse_timestamp
 from fleet.model.views import (
     ApprovalRule,
     Approver,
@@ -92,6 +92,27 @@ def describe_waiting(
     """None, if no attempt on the placement has chosen clusters that are not bound yet."""
     item = _read_item(backend, placement.placement, placement.options)
     return None if item is None else _build_model(backend, item, visibility, answerable)
+
+
+def list_denials(backend: Backend, placement: LivePlacement, visibility: Visibility) -> Iterator[DenialModel]:
+    """Those that count now."""
+    key, now = PlacementKey.parse(placement.key), backend.live.now()
+    facts = backend.live.read_approval_facts(key)
+    rules = backend.live.list_approval_rules(key, facts)
+    for cluster in sorted({approval.spec.cluster for approval in facts.approvals}):
+        if visibility.hides(cluster):
+            continue
+        for answers in judge(rules, facts, cluster, now=now):
+            if answers.denied is not None:
+                spec = answers.denied.spec
+                yield DenialModel(
+                    cluster=cluster,
+                    rule=spec.rule,
+                    by=spec.by.user,
+                    at=answers.denied.metadata.creation_timestamp or "",
+                    message=spec.message,
+                    until=format_timestamp(find_expiry(answers.rule, answers.denied)),
+                )
 
 
 async def list_clearable(permissions: Permissions, placement: LivePlacement) -> tuple[str, ...]:

@@ -162,6 +162,7 @@ def _build_placement(inp: DecisionInput, context: AnswerContext) -> PlacementPar
 def _build_verdict(decision: Decision, redaction: Redaction, context: AnswerContext) -> VerdictPart:
     request, outcomes = decision.request, ClusterOutcomes(decision)
     counts = outcomes.count()
+    summary = UNUSABLE if context.problems or request.problems else summarize(decision, redaction)
     return VerdictPart(
         state=context.state or state_of(decision),
         outcome=name_outcome(decision),
@@ -171,7 +172,7 @@ def _build_verdict(decision: Decision, redaction: Redaction, context: AnswerCont
         selected=counts.selected,
         in_use=counts.selected + counts.already_selected,
         counts=counts,
-        summary=UNUSABLE if context.problems or request.problems else summarize(decision, redaction),
+        summary=f"{context.headline}: {summary}" if context.headline else summary,
         since=context.since,
         problems=(*context.problems, *map(_build_problem, request.problems)),
         error=redaction.redact_text(describe_error(decision)),

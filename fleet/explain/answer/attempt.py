@@ -67,6 +67,8 @@ class AnswerContext:
 
     state: State | None = None
     """Where the placement is now, if it differs from the one the decision implies."""
+    headline: str = ""
+    """What keeps the decision from being carried out, and what the summary is about then."""
     since: str = ""
     scheduler_name: str = ""
     attempt_id: str = ""

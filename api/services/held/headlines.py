@@ -1,0 +1,37 @@
+"""What an answer begins with where its decision is not carried out: otherwise it would read as if it were."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from api.waiting_models import GateModel, WaitingModel
+from api.why_models import PreemptingModel
+from fleet.explain.answer.sentences import format_moment, join_names
+
+_HIDDEN: Final = "clusters you may not read"
+
+
+def describe_gated(gate: GateModel) -> str:
+    since = f" since {format_moment(gate.since)}" if gate.since else ""
+    said = f": {gate.message}" if gate.message else ""
+    return f"held by {gate.by}{since}{said}; if it were let in"
+
+
+def describe_preempted(preempting: PreemptingModel) -> str:
+    where = _join_clusters([each.cluster for each in preempting.clusters], preempting.redacted)
+    return f"nothing is bound yet, room is made on {where}; as the fleet is"
+
+
+def describe_waited(waiting: WaitingModel) -> str:
+    """Of several deadlines the first ends the wait."""
+    if not waiting.waiting and not waiting.redacted:
+        return f"nothing is bound yet, {_join_clusters(waiting.targets, 0)} chosen and being prepared; the choice"
+    asked = ", ".join(dict.fromkeys(target.rule or target.plugin for target in waiting.waiting)) or "approval"
+    where = _join_clusters(list(dict.fromkeys(target.cluster for target in waiting.waiting)), waiting.redacted)
+    deadlines = [target.deadline for target in waiting.waiting if target.deadline]
+    until = f" until {format_moment(min(deadlines))}" if deadlines else ""
+    return f"nothing is bound yet, waits for {asked} on {where}{until}; the choice"
+
+
+def _join_clusters(names: tuple[str, ...] | list[str], hidden: int) -> str:
+    return join_names(names, hidden) if names else _HIDDEN
