@@ -329,6 +329,8 @@ class ScenarioAnswer(ApiModel, frozen=True, kw_only=True):
     """Whether everything is as expected, and the scenario was played to its end."""
     cut: str = ""
     """Why the scenario was not played to its end: the steps are those that were."""
+    not_run: dict[str, tuple[str, ...]] = {}
+    """The hooks of plugins that may act on the real world, and were left out."""
     steps: tuple[ScenarioStep, ...]
 
 

@@ -22,8 +22,8 @@ from fleet.model.views import Metadata
 
 _MOST_OBJECTS: Final = 5000
 _SECOND: Final = 1_000_000_000
-_KEPT: Final = ("name", "namespace", "labels", "annotations")
-"""Of the metadata; the rest belongs to the hub that the object is on."""
+_KEPT: Final = ("name", "namespace", "labels", "annotations", "uid", "creationTimestamp")
+"""Of the metadata: approvals are about the placement with that UID, and expire. The rest belongs to the hub."""
 
 
 async def require_rights(permissions: Permissions, request: ScenarioRequest) -> None:
@@ -81,7 +81,13 @@ def _list_documents(live: LiveState) -> Iterator[dict[str, Any]]:
         if not document["metadata"].get("deletionTimestamp"):
             yield _complete_cluster(_without_nulls(document))
     for kinds in caches.kinds:
-        informers: tuple[Informer[Any], ...] = (kinds.quotas, kinds.groups, kinds.options, kinds.placements)
+        informers: tuple[Informer[Any], ...] = (
+            kinds.quotas,
+            kinds.groups,
+            kinds.options,
+            kinds.placements,
+            kinds.approvals,
+        )
         for informer in informers:
             observed = sorted(informer.store.values(), key=lambda each: _age(each.view.metadata))
             yield from _clean(informer.resource, (each.document() for each in observed))

@@ -176,6 +176,9 @@ class PluginTraits:
     """Its Reserve may refuse a cluster. One that only books declares False, so that hints can foresee decisions."""
     IS_WRITE_PATH: ClassVar[bool] = False
     """Its Bind writes each target's operation and does nothing else, so that all of a decision may be sent together."""
+    ACTS_ON_HUB_ONLY: ClassVar[bool] = False
+    """What its hooks that act change is on the hub of its handle, or in its own memory: they run in scenarios, too,
+    whose hub is not the real one."""
     FEEDS_OPTIONAL: ClassVar[bool] = False
     """Its `list_feeds` may be empty: it has other numbers then."""
     PERMIT_TIMEOUT_CODE: ClassVar[Code] = Code.UNSCHEDULABLE

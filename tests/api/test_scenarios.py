@@ -23,11 +23,12 @@ from api.live.embedded import build_live_state
 from api.live.scenario_process import ScenarioRunner
 from api.routers.request_context import AppState
 from fleet.clock import SystemClock
+from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.settings import load_settings
 from tests.api.stage import ADMIN, AUTHOR, OPERATOR, OVERSEER, PATIENT, TOKENS, Stage, a_hub_with, grant_all
 from tests.e2e.world import World, controlled
 from tests.unit.cli.conftest import Fleet, fleet, home
-from tests.unit.cli.manifests import Manifest
+from tests.unit.cli.manifests import Manifest, member
 from tests.unit.cli.profiled import HEAD
 from tests.unit.cli.scenario_events import (
     BEGIN,
@@ -40,7 +41,7 @@ from tests.unit.cli.scenario_events import (
     read_report,
     run_controller,
 )
-from tests.unit.cli.test_scenarios import SCENARIO
+from tests.unit.cli.test_scenarios import SCENARIO, approval
 from tests.unit.cli.test_simulated_room import sized, wanting
 
 __all__ = ["fleet", "home"]
@@ -63,10 +64,12 @@ def beating(manifests: Sequence[Manifest]) -> list[Manifest]:
 
 
 @asynccontextmanager
-async def staged(folder: Path, manifests: Sequence[Manifest], *assignments: str, **bounds: Any) -> AsyncIterator[Stage]:
+async def staged(
+    folder: Path, manifests: Sequence[Manifest], *assignments: str, profile: Json = PROFILE, **bounds: Any
+) -> AsyncIterator[Stage]:
     """A fleet under a controller with the profile, and its API."""
     file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump({**HEAD, "profiles": [PROFILE]}), encoding="utf-8")
+    file.write_text(yaml.safe_dump({**HEAD, "profiles": [profile]}), encoding="utf-8")
     hub = a_hub_with(TOKENS)
     world = World(hub)
     await grant_all(world)
@@ -116,6 +119,30 @@ def test_W_17_a_scenario_gives_the_digests_and_moves_of_the_command_and_of_the_c
     assert played.moves == MOVES
     assert list_delayed(played) == ["m1", "m2", "m3"]  # backoff
     assert (report["holds"], report["cut"]) == (True, "")
+
+
+def test_W_17_approvals_on_the_hub_count_in_a_scenario(tmp_path: Path) -> None:
+    profile = {"plugins": {"permit": {"enabled": [{"name": "PlacementApproval"}]}}}
+    manifests = beating([member("a")])
+
+    async def main() -> Any:
+        async with staged(tmp_path, manifests, profile=profile) as stage:
+            for name in ("given", "asked"):
+                spec = {"approvals": [{"name": "owners"}]}
+                await stage.world.create(CLUSTER_SCOPED.options, {"metadata": {"name": name}, "spec": spec})
+                placed = await stage.world.place(name, {"placementType": "PickAll"})
+                if name == "given":
+                    answered = approval(name, "a", at=None, placementUID=placed["metadata"]["uid"])
+                    await stage.world.create(CLUSTER_SCOPED.approval, answered)
+                    await stage.world.soon_on(name, "a")
+            return await stage.post("/v1/simulate", {"steps": [{"at": "0s"}]}, ADMIN)
+
+    answer = asyncio.run(main())
+    assert answer.status_code == 200, answer.text
+    (step,) = answer.json()["steps"]
+    assert step["placed"] == [{"placement": "given", "cluster": "a"}]
+    assert step["short"] == ["asked"]
+    assert answer.json()["notRun"] == {}
 
 
 LAPS: Final[list[Json]] = [{"at": "0s"}, {"at": "1m", "fill": {"placement": "low", "atMost": 3}}, {"at": "2m"}]

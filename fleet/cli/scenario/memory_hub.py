@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, Self
 from urllib.parse import unquote, urlencode
 
@@ -28,13 +28,26 @@ class MemoryHub:
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
+        self._clock = _Clock(time.time)
         self._app = Application(hub, Listener(trusts_local=True, address=_ADDRESS))
 
     @classmethod
     def boot(cls, *, clock: Callable[[], float] = time.time, new_uid: Callable[[], str] = new_uid) -> Self:
         """With Fleet's kinds and nothing else. Costs next to nothing after the first."""
         revision, entries = _bootstrap()
-        return cls(Hub(Tokens({}), revision=revision, entries=entries, clock=clock, new_uid=new_uid))
+        dates = _Clock(clock)
+        booted = cls(Hub(Tokens({}), revision=revision, entries=entries, clock=dates, new_uid=new_uid))
+        booted._clock = dates
+        return booted
+
+    @contextmanager
+    def dated(self, moment: float | None) -> Iterator[None]:
+        """What is created meanwhile has this date, in seconds since the epoch."""
+        self._clock.pinned = moment
+        try:
+            yield
+        finally:
+            self._clock.pinned = None
 
     async def call(self, request: Request) -> bytes:
         sent: list[Message] = []
@@ -71,6 +84,15 @@ class MemoryHub:
         finally:
             serving.cancel()
             await asyncio.wait([serving])
+
+
+class _Clock:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.pinned: float | None = None
+
+    def __call__(self) -> float:
+        return self._clock() if self.pinned is None else self.pinned
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from fleet.cli.output.failures import strip_request
+from fleet.cli.scenario.actors import leave_out_actors
 from fleet.cli.scenario.document import Fill, ScenarioDocument, Step
 from fleet.cli.scenario.memory_hub import MemoryHub
 from fleet.cli.scenario.simulated_fleet import Move, SimulatedFleet, key_from
@@ -75,6 +76,8 @@ class Timeline:
     steps: Sequence[PlayedStep]
     ignored: Mapping[str, int]
     """Documents of kinds that the controllers write themselves, by kind."""
+    not_run: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The hooks that act and were left out, by the plugin."""
     cut: str = ""
     """Why the scenario was not played to its end."""
 
@@ -126,6 +129,8 @@ async def _play(
     fleet = SimulatedFleet(hub, clock, settings.eligibility.heartbeat_timeout.seconds)
     ignored = await fleet.load(documents)
     manager = Manager(hub, settings, elects=False, recorder=attempts, clock=clock, jitter=no_jitter)
+    assert manager.scheduler is not None
+    not_run = leave_out_actors(manager.scheduler.frameworks)
     rollout = RolloutSimulator(hub, clock=clock, jitter=no_jitter)
     player = _Player(fleet, clock, attempts)
     async with asyncio.TaskGroup() as group:
@@ -141,7 +146,7 @@ async def _play(
         manager.stop()
         for task in tasks[1:]:
             task.cancel()
-    return Timeline(began, player.steps, ignored, "".join(reached[:1]))
+    return Timeline(began, player.steps, ignored, not_run, "".join(reached[:1]))
 
 
 @contextmanager

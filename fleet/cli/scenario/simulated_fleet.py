@@ -21,7 +21,7 @@ from fleet.kube.objects import MERGE_PATCH
 from fleet.kube.resource import STATUS, Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, find_scope
 from fleet.model.keys import HEALTHY, JOINED, MEMBER_AGENT, PARENT_PLACEMENT, UNSCHEDULED
-from fleet.model.timestamps import format_timestamp, timestamp_or_none
+from fleet.model.timestamps import format_timestamp, parse_timestamp, timestamp_or_none
 from fleet.similarity import did_you_mean
 
 Json = dict[str, Any]
@@ -40,6 +40,8 @@ _DERIVED: Final = (
     "Work",
 )
 """Kinds that controllers write."""
+_PLACEMENTS: Final = (CLUSTER_SCOPED.placement.kind, NAMESPACED.placement.kind)
+_APPROVALS: Final = (CLUSTER_SCOPED.approval.kind, NAMESPACED.approval.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,19 @@ class SimulatedFleet:
         self._longest_silence = longest_silence
         self._reporting: dict[str, Json] = {}
         """The agent's part of the status, by cluster."""
+        self._uids: dict[str, str] = {}
+        """Of placements: the one that each has here, by that in the files."""
 
     async def load(self, documents: Iterable[Json]) -> dict[str, int]:
+        """Approvals keep their age, and follow their placements."""
         ignored: dict[str, int] = {}
-        for document in sorted(documents, key=lambda each: each["kind"] != "Namespace"):
+        for document in sorted(documents, key=lambda each: (each["kind"] in _APPROVALS, each["kind"] != "Namespace")):
             if document["kind"] in _DERIVED:
                 ignored[document["kind"]] = ignored.get(document["kind"], 0) + 1
-            else:
+                continue
+            created = document["metadata"].get("creationTimestamp")
+            is_dated = created is not None and document["kind"] in _APPROVALS
+            with self._hub.dated(parse_timestamp(created) / 1e9 if is_dated else None):
                 await self.apply(document)
         return ignored
 
@@ -72,6 +80,7 @@ class SimulatedFleet:
         content = deepcopy(document)
         status = content.pop("status", None)
         metadata = content["metadata"]
+        uid = metadata.get("uid")
         for name in _IDENTITY:
             metadata.pop(name, None)
         resource = await self._kinds.find(content["apiVersion"], content["kind"])
@@ -79,10 +88,25 @@ class SimulatedFleet:
             await self._ensure_namespace(metadata.setdefault("namespace", "default"))
         query = (("fieldManager", "fleet-scenario"), ("force", "true"))
         path = resource.item(key_from(metadata))
-        await self._call(Method.PATCH, path, content, content_type=APPLY_PATCH, query=query)
+        if resource.kind in _APPROVALS:
+            await self._address(content, metadata.get("namespace"))
+        applied = await self._call(Method.PATCH, path, content, content_type=APPLY_PATCH, query=query)
+        if uid and resource.kind in _PLACEMENTS:
+            self._uids[uid] = applied["metadata"]["uid"]
         if resource.kind == MEMBER_CLUSTERS.kind and status:
             await self._call(Method.PATCH, f"{path}/{STATUS}", {"status": status}, content_type=MERGE_PATCH)
             self._adopt(metadata["name"], status)
+
+    async def _address(self, approval: Json, namespace: str | None) -> None:
+        """To the placement of its name, unless it is about an earlier one."""
+        spec = approval.get("spec") or {}
+        if "placementUID" in spec:
+            spec["placementUID"] = self._uids.get(spec["placementUID"], spec["placementUID"])
+            return
+        key = key_from({"namespace": namespace, "name": spec.get("placement")})
+        with suppress(NotFound):
+            placement = await self._call(Method.GET, find_scope(key).placement.item(key))
+            spec["placementUID"] = placement["metadata"]["uid"]
 
     def _adopt(self, name: str, status: Json) -> None:
         """An agent that was alive goes on reporting."""
@@ -201,9 +225,10 @@ class SimulatedFleet:
             return f"{key}: expected {expectation.state}, is {state} on {shown}"
         return ""
 
-    async def _call(self, method: Method, path: str, body: Json | None = None, **more: Any) -> None:
+    async def _call(self, method: Method, path: str, body: Json | None = None, **more: Any) -> Json:
         content = None if body is None else json.dumps(body).encode()
-        await self._hub.call(Request(method, path, body=content, **more))
+        answer: Json = json.loads(await self._hub.call(Request(method, path, body=content, **more)))
+        return answer
 
 
 def key_from(metadata: Mapping[str, Any]) -> str:

@@ -23,9 +23,15 @@ def render_timeline(timeline: Timeline, page: Page) -> str:
     unmet = [f"{step.at}  {line}" for step in steps for line in step.unmet]
     if unmet:
         lines += ["", apply_style("NOT AS EXPECTED", "bold"), *unmet]
+    lines += [] if not timeline.not_run else [""]
+    lines += [f"not run, since it may act on the real world: {each}" for each in list_not_run(timeline)]
     if timeline.cut:
         lines += ["", f"cut short before its end: {timeline.cut}"]
     return finish("\n".join(lines), page) + "\n"
+
+
+def list_not_run(timeline: Timeline) -> list[str]:
+    return [f"{plugin} ({', '.join(hooks)})" for plugin, hooks in timeline.not_run.items()]
 
 
 def build_timeline_report(timeline: Timeline) -> dict[str, Any]:
@@ -36,6 +42,7 @@ def build_timeline_report(timeline: Timeline) -> dict[str, Any]:
         "holds": timeline.holds,
         **({"cut": timeline.cut} if timeline.cut else {}),
         "ignored": dict(timeline.ignored),
+        "notRun": {plugin: list(hooks) for plugin, hooks in timeline.not_run.items()},
         "steps": [_build_step(step) for step in timeline.steps],
     }
 

@@ -152,7 +152,6 @@ class CompiledProfile:
     reads_residents: bool
     """Whether any plugin reads the placements on clusters, and so the labels of the placement that is decided."""
     has_effects: bool
-    """Whether any plugin acts on a decision, beside the one that stands for the writes themselves."""
     quota_readers: frozenset[str] = field(init=False, compare=False)
     """The plugins that read what is in use of quotas."""
     _plugins: tuple[tuple[str, Any], ...] = field(init=False, repr=False, compare=False)
@@ -294,8 +293,13 @@ def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> Com
         step_picker=_step_picker(profile, hooks),
         scans_in_parts=any(entry.scalar for entry in (*filters, *hooks["score"])),
         reads_residents=any(RESIDENTS in _trait(entry.plugin, "READS") for hook in hooks.values() for entry in hook),
-        has_effects=any(hooks[hook] for hook in _EFFECT_HOOKS) or not _is_write_path(hooks["bind"]),
+        has_effects=is_acting(hooks),
     )
+
+
+def is_acting(hooks: Mapping[str, tuple[BoundHook, ...]]) -> bool:
+    """Whether any plugin acts on a decision, beside the one that stands for the writes themselves."""
+    return any(hooks[hook] for hook in _EFFECT_HOOKS) or not _is_write_path(hooks["bind"])
 
 
 def config_hash(profile: Profile) -> str:

@@ -11,7 +11,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.settings import load_settings
+from tests.installed import an_installed_package
 from tests.unit.cli.conftest import Fleet, Ran
 from tests.unit.cli.manifests import NOW, Manifest, member, placement
 from tests.unit.cli.profiled import HEAD, targets
@@ -257,3 +259,100 @@ def test_W_17_backoff_a_hint_a_preemption_and_a_group_are_those_of_the_controlle
     assert played.attempts == controlled.attempts
     assert played.moves == controlled.moves == MOVES
     assert list_delayed(played) == ["m1", "m2", "m3"]  # backoff
+
+
+ACTORS = """
+class Loud:
+    def __init__(self, raw=None, handle=None):
+        pass
+
+    def name(self):
+        return type(self).__name__
+
+    def note(self, hook):
+        with open({journal!r}, "a") as journal:
+            journal.write(self.name() + " " + hook + chr(10))
+
+    def reserve(self, ctx, state, placement, target):
+        self.note("reserve")
+
+    def unreserve(self, ctx, state, placement, target):
+        self.note("unreserve")
+
+    def permit(self, ctx, state, placement, target):
+        self.note("permit")
+        return None, None
+
+    def pre_bind(self, ctx, state, placement, target):
+        self.note("preBind")
+
+    async def bind(self, ctx, state, placement, target):
+        self.note("bind")
+
+    def post_bind(self, ctx, state, placement, target):
+        self.note("postBind")
+
+
+class Quiet(Loud):
+    ACTS_ON_HUB_ONLY = True
+"""
+ACTING = ("reserve", "permit", "preBind", "bind", "postBind")
+
+
+def test_W_17_plugins_that_may_act_on_the_real_world_do_not_act_in_a_scenario(play: Play, tmp_path: Path) -> None:
+    journal, package = tmp_path / "journal", tmp_path / "package"
+    package.mkdir()
+    both = {"enabled": [{"name": "Loud"}, {"name": "Quiet"}]}
+    loud = {"disabled": [{"name": "*"}], "enabled": [{"name": "Loud"}]}
+    plugins = {hook: loud if hook == "bind" else both for hook in ACTING}
+    named = {name: name for name in ("Loud", "Quiet")}
+    with an_installed_package(package, ACTORS.format(journal=str(journal)), named):
+        manifests = [*regional("a", "b"), picking("web", 1)]
+        ran = play(manifests, [{"at": "0s"}], "-o", "json", profile={"plugins": plugins})
+        text = play(manifests, [{"at": "0s"}], profile={"plugins": plugins}).out
+
+    said = "not run, since it may act on the real world: Loud (reserve, permit, preBind, bind, postBind)"
+    assert said in " ".join(text.split())
+    assert json.loads(ran.out)["notRun"] == {"Loud": list(ACTING)}
+    assert moves(steps_of(ran)[0], "placed") == {"web/b"}
+    assert set(journal.read_text().splitlines()) == {f"Quiet {hook}" for hook in ACTING if hook != "bind"}
+
+
+def approval(placement: str, cluster: str, *, at: str | None, decision: str = "Approved", **spec: str) -> Manifest:
+    metadata = {"name": f"{placement}-{cluster}", **({} if at is None else {"creationTimestamp": at})}
+    given = {"placement": placement, "rule": "owners", "cluster": cluster, "decision": decision, **spec}
+    typed = {"apiVersion": CLUSTER_SCOPED.approval.api_version, "kind": CLUSTER_SCOPED.approval.kind}
+    return {**typed, "metadata": metadata, "spec": {**given, "by": {"user": "olga"}}}
+
+
+def test_W_17_approvals_in_the_files_count_in_a_scenario_and_steps_may_approve(play: Play) -> None:
+    manifests = [member("a", tier="gold"), member("b")]
+    for name in ("asked", "given", "expired", "earlier", "denied"):
+        placed = picking(name, 1, tier="gold")
+        placed["metadata"]["uid"] = f"uid-of-{name}"
+        manifests.append(placed)
+        manifests.append(
+            {
+                "apiVersion": CLUSTER_SCOPED.options.api_version,
+                "kind": CLUSTER_SCOPED.options.kind,
+                "metadata": {"name": name},
+                "spec": {"approvals": [{"name": "owners", "validFor": "24h"}]},
+            }
+        )
+    manifests += [
+        approval("given", "a", at="2025-12-31T12:00:00Z", placementUID="uid-of-given"),
+        approval("expired", "a", at="2025-12-30T12:00:00Z", placementUID="uid-of-expired"),
+        approval("earlier", "a", at="2025-12-31T12:00:00Z", placementUID="uid-of-another-one"),
+        approval("denied", "a", at="2025-12-31T12:00:00Z", placementUID="uid-of-denied", decision="Denied"),
+    ]
+    steps: list[Json] = [{"at": "0s"}, {"at": "1m", "apply": [approval("asked", "a", at=None)]}]
+
+    ran = play(
+        manifests, steps, "-o", "json", "--now", "2026-01-01T00:00:00Z",
+        profile={"plugins": {"permit": {"enabled": [{"name": "PlacementApproval"}]}}},
+    )  # fmt: skip
+
+    before, after = steps_of(ran)
+    assert moves(before, "placed") == {"given/a"}
+    assert before["short"] == ["asked", "denied", "earlier", "expired"]
+    assert moves(after, "placed") == {"asked/a"}
