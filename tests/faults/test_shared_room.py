@@ -232,6 +232,32 @@ def an_entry(cpu: str, expires_at: str) -> dict[str, Any]:
     return {"spec": {"entries": [entry]}}
 
 
+@virtual
+async def test_X_21_room_that_two_schedulers_reserve_for_one_placement_counts_once_and_until_both_give_it_up(
+    tmp_path: Path,
+) -> None:
+    async with a_scene(tmp_path, SHARED) as scene:
+        await scene.join("ams", cpu="4")
+        until = write_time(scene.clock.now() + timedelta(seconds=590))
+        (entry,) = an_entry("2", until)["spec"]["entries"]
+        former = {**entry, "owner": "x/former", "requests": {"cpu": "1"}}
+        await scene.world.create(RESERVATIONS, {"metadata": {"name": "ams"}, "spec": {"entries": [entry, former]}})
+        await asyncio.sleep(2)
+        await scene.place("web", "second", "ams", requests="cpu=2")
+        await asyncio.sleep(30)
+        assert await list_bound_by(scene.world) == {"web": "ams"}, "2 of 4 are reserved"
+        await scene.place("late", "second", "ams", requests="cpu=1")
+        await asyncio.sleep(30)
+        others = (each for each in await scene.list_entries("ams") if each["owner"] not in ("x/other", "x/former"))
+        await scene.world.patch(RESERVATIONS, "ams", {"spec": {"entries": [entry, *others]}})
+        await asyncio.sleep(30)
+        assert await list_bound_by(scene.world) == {"web": "ams"}, "the other one still reserves 2"
+        others = (each for each in await scene.list_entries("ams") if each["owner"] != "x/other")
+        await scene.world.patch(RESERVATIONS, "ams", {"spec": {"entries": [*others]}})
+        await asyncio.sleep(60)
+        assert await list_bound_by(scene.world) == {"web": "ams", "late": "ams"}
+
+
 @pytest.mark.parametrize("first, seconds", [("1", 590), ("4", -2)], ids=["less", "expired"])
 def test_X_21_an_entry_that_others_replace_is_booked_as_it_is(tmp_path: Path, first: str, seconds: int) -> None:
     async def replace_entry() -> None:

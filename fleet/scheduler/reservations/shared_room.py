@@ -131,23 +131,26 @@ class SharedRoom:
         known = old if new is None else new
         assert known is not None
         now = epoch_nanoseconds(self._clock)
-        before, after = self._list_foreign(old, now=0), self._list_foreign(new, now=now)
+        before, after = self._sum_foreign(old, now=now), self._sum_foreign(new, now=now)
         cluster = known.view.metadata.name
-        for key in before.keys() - after.keys():
+        for key in self._sum_foreign(old, now=0).keys() - after.keys():
             self._ledger.release_foreign(cluster, key)
-        for key, entry in after.items():
-            earlier = before.get(key)
-            if earlier is None or earlier.requests != entry.requests or is_expired(earlier, now):
-                self._ledger.reserve_foreign(cluster, key, read_requests(entry))
+        for key, requests in after.items():
+            if before.get(key) != requests:
+                self._ledger.reserve_foreign(cluster, key, requests)
 
-    def _list_foreign(
+    def _sum_foreign(
         self, reservation: Observed[ClusterReservation] | None, *, now: int
-    ) -> dict[PlacementKey, ReservationEntry]:
-        return {
-            PlacementKey.parse(entry.placement): entry
-            for entry in list_entries(reservation)
-            if entry.owner != self._owner and not is_expired(entry, now)
-        }
+    ) -> dict[PlacementKey, dict[str, int]]:
+        """By placement, which two schedulers may reserve room for when one hands it to the other: it will have one
+        binding, so the larger amounts count."""
+        found: dict[PlacementKey, dict[str, int]] = {}
+        for entry in list_entries(reservation):
+            if entry.owner != self._owner and not is_expired(entry, now):
+                requests = found.setdefault(PlacementKey.parse(entry.placement), {})
+                for resource, amount in read_requests(entry).items():
+                    requests[resource] = max(amount, requests.get(resource, 0))
+        return found
 
     # --- entries that are no longer needed ----------------------------------------------------------------------------
 
