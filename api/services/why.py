@@ -62,6 +62,7 @@ FixMode = Literal["none", "fast", "deep"]
 
 EDIT_CLUSTERS: Final = AccessRequest(verb="update", group=MEMBER_CLUSTERS.group, resource=MEMBER_CLUSTERS.plural)
 _FOREIGN_SCHEDULER: Final = "ForeignScheduler"
+_OTHER_CONFIGURATION: Final = "OtherConfiguration"
 _STATUS_IS_OLDER: Final = "StatusIsOlder"
 _REFUSALS: Final = frozenset(map(str, REJECTIONS))
 _DELETED: Final = frozenset({AttemptResult.CLEANED_UP.value, AttemptResult.GONE.value})
@@ -169,6 +170,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
             visibility, reviewed, evaluated.decision.frame.names.ordered, recorded_names
         )
         departed = await find_departed(backend, record.searched)
+        is_other = await _is_of_other_configuration(backend, query, record)
         present_fixes = await _search_present_fixes(backend, query, evaluated, present)
         async with backend.evaluator.turn():
             wakers = await evaluated.run(_list_wakers, backend.live, record, visibility)
@@ -186,6 +188,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
                 held.state or _compute_state(query, record, queue),
                 departed,
                 fixes_are_present=present_fixes is not None,
+                is_of_other_configuration=is_other,
             )
             inputs = _Inputs(
                 query, record, evaluated, visibility, may_edit_clusters, present_fixes, queue, held, context
@@ -245,6 +248,20 @@ async def _describes_present(backend: Backend, recorded: EvaluatedDecision, pres
         now = await present.run(judge_fleet, present.decision, present.scenario.question)
         then = await recorded.run(judge_fleet, recorded.decision, recorded.scenario.question)
     return then == now
+
+
+async def _is_of_other_configuration(backend: Backend, query: WhyQuery, record: PlacementRecord) -> bool:
+    """Whether the attempt was decided by plugins that this process does not have: another package, or version of it."""
+    attempt = record.explaining
+    if attempt is None or (query.attempt is None and not record.is_current):
+        return False
+    if backend.evaluator.profiles.find_equal(attempt.config_hash) is not None:
+        return False
+    try:
+        recorded = await backend.evaluator.evaluate_attempt(attempt)
+    except HistoryUnavailable:
+        return False
+    return recorded is not None and recorded.decision.config_hash != attempt.config_hash
 
 
 async def _search_present_fixes(
@@ -338,11 +355,14 @@ def _build_context(
     departed: frozenset[str],
     *,
     fixes_are_present: bool,
+    is_of_other_configuration: bool,
 ) -> AnswerContext:
     attempt, placement = evaluated.attempt or record.explaining, record.placement
     is_about_now = present is not None and placement is not None
     problems: tuple[ProblemPart, ...] = ()
     notes: list[StatusNote] = []
+    if is_of_other_configuration and record.explaining is not None:
+        notes.append(_describe_configuration(backend, record.explaining))
     headline = held.headline
     is_foreign = is_about_now and placement is not None and backend.live.is_foreign(placement)
     if placement is not None and is_about_now:
@@ -352,7 +372,7 @@ def _build_context(
             for problem in refused
             if problem not in evaluated.decision.request.problems
         )
-        notes = list(list_status_notes(placement.placement, shows_messages=visibility.is_whole))
+        notes += list(list_status_notes(placement.placement, shows_messages=visibility.is_whole))
         notes += map(_describe_warning, record.warnings if visibility.is_whole else ())
         published = read_published_state(placement.placement, placement.snapshot)
         if is_foreign:
@@ -390,6 +410,16 @@ def _describe_scheduler(backend: Backend, placement: LivePlacement) -> StatusNot
         f"{', '.join(frameworks.names)}; what follows is how {frameworks.default.scheduler_name} would decide"
     )
     return StatusNote(reason=_FOREIGN_SCHEDULER, message=message)
+
+
+def _describe_configuration(backend: Backend, attempt: HistoryAttempt) -> StatusNote:
+    here = ", ".join(dict.fromkeys(backend.live.frameworks.list_packages())) or "none"
+    message = (
+        f"attempt {attempt.number} was decided by configuration {attempt.config_hash}, which cannot be built here: its "
+        f"plugins, their packages or values from Secrets are others. Packages of plugins here: {here}. What follows is "
+        "how the configuration here would have decided"
+    )
+    return StatusNote(reason=_OTHER_CONFIGURATION, message=message)
 
 
 def _describe_foreign(backend: Backend, placement: LivePlacement) -> str:

@@ -10,12 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.app import reload_app
+from api.app import create_app, reload_app
+from api.auth.access import HubAuthorizer
+from api.live.live import LiveState
+from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.keys import SCHEDULER_NAME
 from fleet.settings import load_settings
-from tests.api.stage import CLUSTERS, Stage, a_stage
+from tests.api.stage import CLUSTERS, PATIENT, Stage, a_stage
 from tests.e2e.world import ANYTHING, all_recorded, soon
 from tests.installed import an_installed_package, install_example_package, lettered_plugins, the_example_package
 from tests.unit.scheduler.test_configured_profiles import HEAD, WORKED_EXAMPLE
@@ -473,6 +476,37 @@ def test_attempts_under_an_earlier_file_replay(package: Path) -> None:
     before, after = MINE.format(args="{region: dub}"), MINE.format(args="{region: ams}")
     report = asyncio.run(replay_after_an_edit(package, before, after))
     assert (report["same"], report["different"], report["skipped"]) == (report["attempts"], [], [])
+
+
+def test_an_api_with_another_package_of_a_plugin_says_so(package: Path) -> None:
+    async def main() -> None:
+        file = write(package, MINE.format(args="{region: dub}"))
+        async with a_stage(package, file=file) as stage:
+            await place(stage, "irish", "mine", placementType="PickN", numberOfClusters=1)
+            await stage.world.soon_scheduled("irish")
+            await stage.wait_until_recorded()
+            number = (await stage.json("/v1/placements/-/irish/history"))["items"][0]["n"]
+            (metadata,) = package.glob("only-dublin/*/METADATA")
+            metadata.write_text(metadata.read_text("utf-8").replace("Version: 1.0", "Version: 2.0"), "utf-8")
+            settings, clock = load_settings(file, {}, [PATIENT]), SystemClock()
+            live = LiveState.standalone(stage.hub, settings.settings, clock=clock, jitter=lambda: 0.0)
+            app = create_app(live, stage.history, HubAuthorizer(stage.hub, clock=clock), settings)
+            watching = asyncio.create_task(live.run())
+            await live.caches.wait_until_synced()
+            other = Stage(stage.hub, stage.world, app, stage.history, stage.controller)
+            for path in ("", f"?attempt={number}"):
+                said = [await each.json(f"/v1/placements/-/irish/why{path}") for each in (stage, other)]
+                assert [note["reason"] for note in said[0]["statusNotes"] if note["reason"] == OTHER_NOTE] == []
+                (note,) = [note for note in said[1]["statusNotes"] if note["reason"] == OTHER_NOTE]
+                assert "cannot be built here: its plugins, their packages" in note["message"]
+                assert "Packages of plugins here: plugins_of_only_dublin 2.0." in note["message"]
+            watching.cancel()
+            await asyncio.wait((watching,))
+
+    asyncio.run(main())
+
+
+OTHER_NOTE = "OtherConfiguration"
 
 
 def test_a_profile_that_has_a_secret_is_not_kept(package: Path) -> None:

@@ -162,6 +162,10 @@ class Frameworks:
         """Whether the profile of that name reads the labels of placements."""
         return self.choose(name).profile.reads_residents
 
+    def list_packages(self) -> list[str]:
+        """Of the plugins that are not in-tree."""
+        return [package for framework in self for package in framework.configured.packages.values()]
+
     def list_loads(self) -> set[str]:
         """Feeds that plugins read as loads, and REPORTED."""
         return list_loads(framework.profile for framework in self)
