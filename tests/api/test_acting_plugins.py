@@ -114,6 +114,26 @@ def test_W_01_why_has_the_words_of_a_refusal(script: Script, tmp_path: Path, hoo
     asyncio.run(run())
 
 
+def test_W_01_why_has_the_words_of_a_wait_that_ran_out(script: Script, tmp_path: Path) -> None:
+    script.answers["First", "permit"] = lambda on: (Status.new(Code.WAIT, "ask the owner"), timedelta(seconds=1))
+
+    async def run() -> None:
+        async with a_placement(tmp_path) as stage:
+
+            async def is_over() -> Any:
+                answer = await stage.get("/v1/placements/-/gold/why")
+                permit = answer.json()["attempt"]["permit"] if answer.status_code == 200 else []
+                return permit if any(each["code"] == "Unschedulable" for each in permit) else None
+
+            words = "rejected due to timeout after waiting 1s at plugin First"
+            assert [each["message"] for each in await soon(is_over) if each["code"] == "Unschedulable"] == [words]
+            text = (await stage.get("/v1/placements/-/gold/why", ADMIN, Accept="text/plain")).text
+            assert words in " ".join(text.split())
+            assert await stage.world.bindings("gold") == []
+
+    asyncio.run(run())
+
+
 def test_W_04_why_tells_that_clusters_are_being_prepared(script: Script, tmp_path: Path) -> None:
     async def run() -> None:
         prepared = asyncio.Event()

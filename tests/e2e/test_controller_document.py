@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import aiohttp
 
 from fleet.history import History
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.keys import SCHEDULER_NAME
-from tests.e2e.hub import LEASE_NAMESPACE, Hub
+from tests.control_plane.access import ADMIN
+from tests.control_plane.instance import free_port
+from tests.e2e.hub import LEASE_NAMESPACE, Hub, soon
 from tests.e2e.world import ANYTHING, World
 from tests.extender import Json, an_extender, list_names
+from tests.installed import LETTERS, write_package
+from tests.unit.scheduler.test_configured_profiles import HEAD, WORKED_EXAMPLE
 
 FLEET: Final = (sys.executable, "-m", "fleet.cli")
 QUIET: Final = ("--set=metrics.address=off", "--set=health.address=off", "--no-leader-elect")
@@ -126,3 +135,58 @@ def test_a_secret_that_is_no_text_does_not_refuse_the_start(hub: Hub, tmp_path: 
     log = written.read_text()
     assert f"key PRICE_TOKEN of Secret {LEASE_NAMESPACE}/binary is not UTF-8 text" in log
     assert TOKEN not in log
+
+
+def test_C_04_two_profiles_of_one_file_are_those_of_controller_and_api(hub: Hub, tmp_path: Path) -> None:
+    (package := tmp_path / "letters").mkdir()
+    write_package(package, LETTERS, {letter: letter for letter in "ABCDEFG"})
+    two = WORKED_EXAMPLE.replace("- base:", "- schedulerName: DefaultScheduler\n- schedulerName: letters\n  base:")
+    file = tmp_path / "fleet.yaml"
+    file.write_text(HEAD + two, encoding="utf-8")
+    metrics, api = free_port(), free_port()
+    options = (f"--kubeconfig={hub.access.kubeconfig}", f"--config={file}")
+    listening = (f"--metrics-address=127.0.0.1:{metrics}", "--health-address=off", "--no-leader-elect")
+    commands = {
+        f"http://127.0.0.1:{metrics}": [*FLEET, "controller", *options, *listening],
+        f"http://127.0.0.1:{api}": [*FLEET, "api", *options, f"--address=127.0.0.1:{api}", "--plain-http"],
+    }
+
+    async def story() -> None:
+        token = {"Authorization": f"Bearer {hub.access.tokens[ADMIN]}"}
+        async with (
+            hub.connected() as transport,
+            aiohttp.ClientSession(headers=token) as session,
+            AsyncExitStack() as up,
+        ):
+
+            async def is_read(url: str) -> Any:
+                try:
+                    async with session.get(url) as answer:
+                        return await answer.json() if answer.status == 200 else None
+                except aiohttp.ClientError:
+                    return None
+
+            world = World(transport)
+            await world.join("a")
+            environ = {**os.environ, "PYTHONPATH": str(package)}
+            for number, command in enumerate(commands.values()):
+                log = up.enter_context((tmp_path / f"log-{number}").open("w"))
+                up.callback(end, subprocess.Popen(command, stderr=log, env=environ))
+            for name in ("letters", "DefaultScheduler"):
+                pages = [await soon(partial(is_read, f"{url}/v1/profiles/{name}")) for url in commands]
+                assert pages[0]["configHash"] == pages[1]["configHash"]
+                assert pages[0] == pages[1]
+                if name == "letters":
+                    scores = [(entry["name"], entry["weight"]) for entry in pages[1]["plugins"]["score"]]
+                    assert scores == [("C", 9), ("B", 5), ("F", 1), ("E", 4)]
+                metadata = {"name": name.lower(), "annotations": {SCHEDULER_NAME: name}}
+                spec = {"resourceSelectors": [ANYTHING], "policy": {"placementType": "PickAll"}}
+                await world.create(CLUSTER_SCOPED.placement, {"metadata": metadata, "spec": spec})
+                await world.soon_on(name.lower(), "a")
+
+    asyncio.run(story())
+
+
+def end(process: subprocess.Popen[Any]) -> None:
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=90)
