@@ -2,14 +2,16 @@
 
 Modules log through `structlog.get_logger(__name__)` with a short event and key-value pairs; `placement`, `cluster` and
 `decision` come first, because operators search for them. Records of libraries that use `logging` have the same format.
-A record below the level is not formatted.
+A record below the level is not formatted. A record that cannot be written is lost, and is no error: a full disk, or a
+reader that has gone, must neither stop the work nor keep the process from ending.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import Any, Final, TextIO
+from contextlib import suppress
+from typing import Any, Final, TextIO, cast
 
 import msgspec
 import structlog
@@ -22,7 +24,7 @@ _QUIET_LIBRARIES: Final = ("aiohttp.access", "asyncio", "kubernetes", "uvicorn.a
 
 def configure(level: str = "info", style: str = "auto", *, stream: TextIO | None = None) -> None:
     """`style`: json, console, or auto, which is console on a terminal. Replaces the previous configuration."""
-    out = sys.stderr if stream is None else stream
+    out = _LossyStream(sys.stderr if stream is None else stream)
     for_people = style == "console" or (style == "auto" and out.isatty())
     numeric = logging.getLevelNamesMapping()[level.upper()]
     last = _build_console_processors(out) if for_people else _build_json_processors()
@@ -35,10 +37,26 @@ def configure(level: str = "info", style: str = "auto", *, stream: TextIO | None
     _route_libraries(numeric, out, last)
 
 
+class _LossyStream:
+    """A stream whose writes do not fail."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self.isatty = out.isatty
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._out.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._out.flush()
+
+
 class _Factory:
     """Creates loggers that keep their name."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: _LossyStream) -> None:
         self._out = out
 
     def __call__(self, *args: Any) -> _Logger:
@@ -46,8 +64,8 @@ class _Factory:
 
 
 class _Logger(structlog.WriteLogger):
-    def __init__(self, out: TextIO, name: str) -> None:
-        super().__init__(out)
+    def __init__(self, out: _LossyStream, name: str) -> None:
+        super().__init__(cast("TextIO", out))
         self.name = name
 
 
@@ -75,7 +93,7 @@ def _build_json_processors() -> list[Processor]:
     ]
 
 
-def _build_console_processors(out: TextIO) -> list[Processor]:
+def _build_console_processors(out: _LossyStream) -> list[Processor]:
     traces = structlog.dev.plain_traceback
     return [
         _order_keys,
@@ -92,7 +110,7 @@ def _encode(event: EventDict, **_: Any) -> str:
     return msgspec.json.encode(event, enc_hook=str).decode()
 
 
-def _route_libraries(level: int, out: TextIO, last: list[Processor]) -> None:
+def _route_libraries(level: int, out: _LossyStream, last: list[Processor]) -> None:
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

@@ -160,9 +160,9 @@ def _stop_on_signals(manager: Manager, *, within: float) -> None:
     loop = asyncio.get_running_loop()
 
     def stop(number: signal.Signals) -> None:
-        log.info("stopping", signal=number.name)
         manager.stop()
         start_watchdog(within)
+        log.info("stopping", signal=number.name)
         loop.remove_signal_handler(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):

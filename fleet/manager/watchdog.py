@@ -29,7 +29,9 @@ def start_watchdog(seconds: float) -> None:
 
 
 def _terminate(seconds: float) -> None:
-    log.error("shutdown timed out: terminating the process", after_seconds=seconds)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(_FAILED)
+    try:
+        log.error("shutdown timed out: terminating the process", after_seconds=seconds)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(_FAILED)

@@ -63,6 +63,27 @@ def test_a_process_decides_records_and_ends_when_asked(hub: Hub, tmp_path: Path)
         history.close()
 
 
+def test_a_process_whose_log_is_read_no_more_ends_when_asked(hub: Hub) -> None:
+    async def story() -> int:
+        async with hub.connected() as transport:
+            fleet = World(transport)
+            await fleet.join("a")
+            command = [*FLEET, "controller", f"--kubeconfig={hub.access.kubeconfig}", *QUIET]
+            with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+                assert process.stderr is not None
+                await asyncio.to_thread(process.stderr.readline)
+                process.stderr.close()
+                await fleet.place("web", {"placementType": "PickN", "numberOfClusters": 1})
+                await fleet.soon_scheduled("web")
+                process.send_signal(signal.SIGTERM)
+                try:
+                    return await asyncio.to_thread(process.wait, timeout=90)
+                finally:
+                    process.kill()
+
+    assert asyncio.run(story()) == 0
+
+
 def test_a_database_of_somebody_else_is_told_and_keeps_nothing_from_being_decided(hub: Hub, tmp_path: Path) -> None:
     file = tmp_path / "history.sqlite"
     with closing(sqlite3.connect(file)) as theirs:

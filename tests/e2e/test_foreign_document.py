@@ -61,7 +61,6 @@ def pack() -> Counter[str]:
     return placed
 
 
-@pytest.mark.parametrize("target", ["embedded"], indirect=True)
 def test_T_01_T_05_a_document_of_kube_scheduler_places_by_loads_of_prometheus(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

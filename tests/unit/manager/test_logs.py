@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -141,3 +142,22 @@ def test_configuring_again_replaces_what_was_there(out: io.StringIO) -> None:
     configure("info", "json", stream=out)
     logging.getLogger("library").warning("said")
     assert len(lines(out)) == 1
+
+
+def test_a_line_that_cannot_be_written_is_lost_and_the_next_one_is_not() -> None:
+    class Full(io.StringIO):
+        is_full = True
+
+        def write(self, text: str) -> int:
+            if self.is_full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(text)
+
+    out = Full()
+    configure("info", "json", stream=out)
+    structlog.get_logger("fleet").info("lost")
+    logging.getLogger("library").warning("lost")
+    out.is_full = False
+    structlog.get_logger("fleet").info("written")
+
+    assert [line["event"] for line in lines(out)] == ["written"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -31,6 +32,16 @@ def test_a_loop_that_does_not_turn_is_ended() -> None:
 def test_a_thread_that_the_loop_waits_for_is_ended() -> None:
     process = ended("asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)")
     assert process.returncode == 1
+
+
+def test_a_process_whose_output_is_read_no_more_is_ended() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    script = HANGING.format(hangs="threading.Event().wait()", seconds=0.2)
+    try:
+        assert subprocess.run([sys.executable, "-c", script], stdout=writer, timeout=90, check=False).returncode == 1
+    finally:
+        os.close(writer)
 
 
 def test_a_process_that_ends_in_time_ends_on_its_own() -> None:
