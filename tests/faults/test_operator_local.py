@@ -17,7 +17,7 @@ from fleet.errors import ConfigurationError
 from fleet.kube.lease import LEASES
 from fleet.operator.local.local_target import LocalTarget, lock_state
 from fleet.operator.local.python_launcher import render_arguments
-from fleet.operator.local.replica import GRACE, Process, Revision
+from fleet.operator.local.replica import GRACE, SILENT, STARTING, Process, Revision
 from fleet.operator.operands import DEPLOYMENTS, NAME, SECONDARY_SCHEDULERS
 from tests.faults.test_operator import BROKEN, GOOD, IMAGE, OTHER, OWNER, PLACE, SCHEDULER_KEY, SETTLED, Scene, a_scene
 from tests.faults.virtual import VirtualClock, virtual
@@ -33,7 +33,8 @@ class ScriptedProcess:
         self.address = ("127.0.0.1", 9000 + number)
         self.signals: list[str] = []
         self.is_stubborn = False
-        self.answers = revision.image != BAD
+        self.is_waiting = revision.image == BAD
+        self.hangs = False
         self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     @property
@@ -48,7 +49,10 @@ class ScriptedProcess:
         return await asyncio.shield(self._exit)
 
     async def is_ready(self) -> bool:
-        return self.runs and self.answers
+        return self.runs and not (self.is_waiting or self.hangs)
+
+    async def is_live(self) -> bool:
+        return self.runs and not self.hangs
 
     def terminate(self) -> None:
         self.signals.append("TERM")
@@ -67,11 +71,13 @@ class Machine:
     processes: list[ScriptedProcess] = field(default_factory=list)
     lacks: str = ""
     """An image that cannot be started."""
+    hang_from_the_start: bool = False
 
     async def start(self, revision: Revision, config: Path) -> Process:
         if revision.image == self.lacks:
             raise FileNotFoundError(2, "No such file or directory", "python")
         self.processes.append(ScriptedProcess(revision, config, len(self.processes)))
+        self.processes[-1].hangs = self.hang_from_the_start
         return self.processes[-1]
 
     @property
@@ -185,11 +191,45 @@ async def test_O_13_a_process_that_does_not_answer_is_not_ready(tmp_path: Path) 
     async with a_local_scene(tmp_path, machine) as scene:
         await lead(scene)
         assert (await scene.condition("Available"))[0] == "True"
-        machine.running[0].answers = False
+        machine.running[0].is_waiting = True
         await asyncio.sleep(1)
         assert (await scene.condition("Available"))[0] == "True", "one failure says little"
         await asyncio.sleep(SETTLED)
         assert (await scene.condition("Available"))[:2] == ("False", "NoReadyReplica")
+
+
+@virtual
+async def test_O_13_a_process_that_hangs_is_started_anew_ever_later_and_one_that_waits_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    machine = Machine()
+    async with a_local_scene(tmp_path, machine) as scene:
+        machine.running[0].is_waiting = True
+        await asyncio.sleep(600)
+        begun, loop = [], asyncio.get_running_loop()
+        for _ in range(3):
+            (process,) = machine.running
+            process.is_stubborn = process.hangs = True
+            count, at = len(machine.processes), loop.time()
+            while len(machine.processes) == count:
+                await asyncio.sleep(0.1)
+            assert process.signals == ["TERM", "KILL"]
+            begun.append(round(loop.time() - at - SILENT - GRACE, -1))
+            await asyncio.sleep(SETTLED)
+        assert begun == [0, 10, 20]
+        assert (await scene.status())["readyReplicas"] == 1
+
+
+@virtual
+async def test_O_13_a_process_that_never_answers_is_started_anew(tmp_path: Path) -> None:
+    machine = Machine()
+    async with a_local_scene(tmp_path, machine):
+        machine.hang_from_the_start = True
+        machine.running[0].end(1)
+        await asyncio.sleep(STARTING - 10)
+        assert len(machine.processes) == 2
+        await asyncio.sleep(20)
+        assert machine.processes[1].signals == ["TERM"]
 
 
 @virtual

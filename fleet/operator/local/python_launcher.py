@@ -79,16 +79,22 @@ class _LocalProcess:
         return await self.process.wait()
 
     async def is_ready(self) -> bool:
+        return await self._probe(b"/readyz")
+
+    async def is_live(self) -> bool:
+        return await self._probe(b"/livez")
+
+    async def _probe(self, path: bytes) -> bool:
         try:
             async with asyncio.timeout(_DEADLINE):
-                return await self._ask()
+                return await self._ask(path)
         except (OSError, TimeoutError):
             return False
 
-    async def _ask(self) -> bool:
+    async def _ask(self, path: bytes) -> bool:
         reader, writer = await asyncio.open_connection(*self.address)
         try:
-            writer.write(b"GET /readyz HTTP/1.1\r\nHost: scheduler\r\nConnection: close\r\n\r\n")
+            writer.write(b"GET " + path + b" HTTP/1.1\r\nHost: scheduler\r\nConnection: close\r\n\r\n")
             return (await reader.readline()).split()[1:2] == [b"200"]
         finally:
             writer.close()

@@ -23,6 +23,10 @@ RESTARTS: Final = ExponentialBackoff(initial=10.0, maximum=300.0)
 """Of processes that ended more than once, as for containers."""
 STABLE: Final = 600.0
 """Seconds after which earlier restarts do not count."""
+SILENT: Final = 60.0
+"""Seconds without an answer after which a process that has answered is started anew, as the probes of pods have it."""
+STARTING: Final = 120.0
+"""The same for a process that has not answered yet."""
 _PROBES: Final = 3
 """Failures in a row after which a process that was ready is not."""
 
@@ -47,6 +51,9 @@ class Process(Protocol):
         """The exit code; negative after a signal."""
 
     async def is_ready(self) -> bool: ...
+
+    async def is_live(self) -> bool:
+        """Whether it answers, as one that only waits does, too."""
 
     def terminate(self) -> None: ...
 
@@ -97,21 +104,23 @@ class Replica:
         exiting = asyncio.ensure_future(process.wait())
         try:
             await self._probe(process, exiting)
-            return f"exit code {exiting.result()}"
+            return f"exit code {exiting.result()}" if exiting.done() else "no answer to probes"
         finally:
             self._set_address(None)
             await self._end(process, exiting)
 
     async def _probe(self, process: Process, exiting: asyncio.Future[int]) -> None:
-        """Until the process ends."""
-        failed = 0
-        while not exiting.done():
+        """Until the process ends, or answers no more."""
+        failed, silent_from = 0, self._clock.monotonic() + STARTING
+        while not exiting.done() and self._clock.monotonic() < silent_from:
             is_ready = await process.is_ready()
             failed = 0 if is_ready else failed + 1
             if is_ready and not exiting.done():
                 self._set_address(process.address)
             elif failed >= _PROBES:
                 self._set_address(None)
+            if is_ready or await process.is_live():
+                silent_from = self._clock.monotonic() + SILENT
             await self._wait(exiting, PROBE_PERIOD)
 
     async def _end(self, process: Process, exiting: asyncio.Future[int]) -> None:
