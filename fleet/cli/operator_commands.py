@@ -11,6 +11,7 @@ import typer
 
 from fleet.cli.parsing import RUN, CommandLine
 from fleet.cli.process_options import Context, Kubeconfig, Settings
+from fleet.model.keys import OPENSHIFT_OPERATOR_GROUP, OPERATOR_GROUP
 
 _RUN: Final = """
     fleet operator run --namespace fleet-secondary
@@ -45,6 +46,11 @@ def _require_command() -> None:
 class TargetName(enum.StrEnum):
     KUBERNETES = "kubernetes"
     LOCAL = "local"
+
+
+class ResourceGroup(enum.StrEnum):
+    FLEET = OPERATOR_GROUP
+    OPENSHIFT = OPENSHIFT_OPERATOR_GROUP
 
 
 _Namespace = Annotated[
@@ -174,6 +180,9 @@ def manifests(
         str, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of operator and SecondaryScheduler.")
     ],
     image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="Image of the operator.")],
+    group: Annotated[
+        ResourceGroup, typer.Option("--group", help="API group of the definition of SecondaryScheduler.")
+    ] = ResourceGroup.FLEET,
 ) -> None:
     """Print the objects that install the operator in a namespace: for `kubectl apply`, by an administrator.
 
@@ -181,4 +190,4 @@ def manifests(
     """
     from fleet.operator.installation import build_manifests, format_manifests
 
-    typer.echo(format_manifests(build_manifests(namespace, image)), nl=False)
+    typer.echo(format_manifests(build_manifests(namespace, image, group=group.value)), nl=False)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import yaml
+
 from fleet.errors import ConfigurationError
 from fleet.scheduler.profiles.configuration import build_profiles, find_more_problems
 from fleet.settings import load_settings
+from fleet.settings.document.kubescheduler import SUBSTITUTION, add_sources, convert_document, is_foreign
 from fleet.settings.document.model import DEFAULT_NAME
 
 KEY: Final = "config.yaml"
@@ -43,7 +47,23 @@ class ConfigReview:
         return hashlib.sha256(self.document.encode()).hexdigest()
 
 
-def review_config(document: str) -> ConfigReview:
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Of `${NAME}` in a document that names none."""
+
+    variables: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, substitution: Mapping[str, Sequence[str]]) -> Sources:
+        """`spec.substitution`."""
+        return cls(tuple(substitution.get("fromEnv") or ()), tuple(substitution.get("fromSecret") or ()))
+
+
+def review_config(document: str, sources: Sources | None = None) -> ConfigReview:
+    """With `sources` the reviewed document is the native one that names them."""
+    if sources is not None and sources != Sources():
+        document = _name_sources(document, sources)
     with TemporaryDirectory() as folder:
         file = Path(folder, KEY)
         file.write_text(document, encoding="utf-8")
@@ -51,6 +71,25 @@ def review_config(document: str) -> ConfigReview:
         if review.is_valid:
             return review
         return ConfigReview(review.reason, review.message.replace(f"{folder}/", ""))
+
+
+def _name_sources(document: str, sources: Sources) -> str:
+    """As it is if it cannot be read, which is reported then, or names its sources itself."""
+    try:
+        root = yaml.compose(document, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return document
+    if not isinstance(root, yaml.MappingNode) or any(key.value == SUBSTITUTION for key, _ in root.value):
+        return document
+    if is_foreign(root):
+        converted = convert_document(root, variables=sources.variables, secrets=sources.secrets)
+        if any(field.treatment == "refused" for field in converted.fields):
+            return document
+        root = converted.root
+    else:
+        add_sources(root, variables=sources.variables, secrets=sources.secrets)
+    text: str = yaml.serialize(root, Dumper=yaml.SafeDumper)
+    return text
 
 
 def _review_file(file: Path, document: str) -> ConfigReview:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from fleet.model.catalog import CATALOG
 from fleet.model.crd_generator import PlainDumper, build_crd
 from fleet.model.keys import OPERATOR_GROUP
 from fleet.operator.operands import NAME as SCHEDULER
+from fleet.operator.operands import OWNERS
 from fleet.operator.pods import build_address_settings, build_metrics_service, build_pod
 from fleet.operator.prerequisites import DEFAULT_LEASE
 
@@ -33,10 +35,13 @@ _READ: Final = "get list watch"
 _WRITE: Final = f"{_READ} create patch delete"
 _LABELS: Final = {"app.kubernetes.io/name": OPERATOR}
 
+_GROUPS: Final = tuple(owner.group for owner in OWNERS)
+
 OPERATOR_RULES: Final[tuple[Rule, ...]] = (
-    (OPERATOR_GROUP, "secondaryschedulers/status", "patch"),
+    *((group, "secondaryschedulers/status", "patch") for group in _GROUPS),
     # Objects name the resource as the owner that waits for them, which OwnerReferencesPermissionEnforcement restricts.
-    (OPERATOR_GROUP, "secondaryschedulers/finalizers", "update"),
+    *((group, "secondaryschedulers/finalizers", "update") for group in _GROUPS),
+    ("", "pods", "list"),
     ("", "configmaps services serviceaccounts", _WRITE),
     ("apps", "deployments", _WRITE),
     ("coordination.k8s.io", "leases", f"{_READ} create update"),
@@ -44,7 +49,7 @@ OPERATOR_RULES: Final[tuple[Rule, ...]] = (
 )
 HUB_RULES: Final[tuple[Rule, ...]] = (
     ("", "nodes", "list"),
-    (OPERATOR_GROUP, "secondaryschedulers", _READ),
+    *((group, "secondaryschedulers", _READ) for group in _GROUPS),
     ("coordination.k8s.io", "leases", _READ, split_key(DEFAULT_LEASE)[1]),
 )
 LEASE_RULES: Final[tuple[Rule, ...]] = (("coordination.k8s.io", "leases", "get watch create update"),)
@@ -72,9 +77,10 @@ SCHEDULER_RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def build_manifests(namespace: str, image: str) -> list[Json]:
-    """With the definition of the resource and the namespace, in the order in which they are applied."""
-    definitions = [build_crd(kind) for kind in CATALOG if kind.group == OPERATOR_GROUP]
+def build_manifests(namespace: str, image: str, *, group: str = OPERATOR_GROUP) -> list[Json]:
+    """With the definition of the resource under that group, and the namespace, in the order in which they are
+    applied."""
+    definitions = [build_crd(replace(kind, group=group)) for kind in CATALOG if kind.group == OPERATOR_GROUP]
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     return [*definitions, space, *build_installation(namespace, image)]
 

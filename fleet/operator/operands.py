@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from fleet.kube.resource import Resource
-from fleet.model.keys import OPERATOR_GROUP
+from fleet.model.keys import OPENSHIFT_OPERATOR_GROUP, OPERATOR_GROUP
 from fleet.operator.configuration import KEY, ConfigReview
 from fleet.operator.partitions import format_selector, read_selector
 from fleet.operator.pods import build_address_settings, build_metrics_service, build_pod
@@ -26,6 +26,12 @@ APPLIED: Final = f"{OPERATOR_GROUP}/applied"
 SECONDARY_SCHEDULERS: Final = Resource(
     OPERATOR_GROUP, "v1", "secondaryschedulers", "SecondaryScheduler", namespaced=True
 )
+OWNERS: Final = (
+    SECONDARY_SCHEDULERS,
+    Resource(OPENSHIFT_OPERATOR_GROUP, "v1", "secondaryschedulers", "SecondaryScheduler", namespaced=True),
+)
+"""Kinds of the resource. Of two resources of one namespace that of the first kind counts."""
+PODS: Final = Resource("", "v1", "pods", "Pod", namespaced=True)
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 SERVICES: Final = Resource("", "v1", "services", "Service", namespaced=True)
@@ -34,6 +40,9 @@ MANAGED: Final = (SERVICE_ACCOUNTS, CONFIG_MAPS, SERVICES, DEPLOYMENTS)
 
 _LABELS: Final = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/managed-by": "fleet-operator"}
 _SELECTOR: Final = {"app.kubernetes.io/name": NAME}
+POD_SELECTOR: Final = f"app.kubernetes.io/name={NAME}"
+ENVIRONMENT: Final = f"{NAME}-environment"
+"""A Secret of users with variables of the scheduler's process."""
 VERBOSITY: Final = {"Normal": 2, "Debug": 4, "Trace": 6, "TraceAll": 8}
 _FOLDER: Final = "/etc/fleet"
 
@@ -57,7 +66,7 @@ def build_operands(owner: Json, config: ConfigReview, image: str, replicas: int)
 def _build_object(owner: Json, resource: Resource, content: Json) -> Json:
     metadata = owner["metadata"]
     reference = {
-        "apiVersion": SECONDARY_SCHEDULERS.api_version,
+        "apiVersion": owner["apiVersion"],
         "kind": SECONDARY_SCHEDULERS.kind,
         "name": metadata["name"],
         "uid": metadata["uid"],
@@ -89,6 +98,7 @@ def _build_deployment(spec: Json, namespace: str, config: ConfigReview, image: s
         memory="256Mi",
         volumes=[("config", _FOLDER, {"configMap": {"name": CONFIG_COPY}})],
     )
+    pod["containers"][0]["envFrom"] = [{"secretRef": {"name": ENVIRONMENT, "optional": True}}]
     topology = get_topology(spec) or {}
     term = {"labelSelector": {"matchLabels": _SELECTOR}, "topologyKey": "kubernetes.io/hostname"}
     preferred = [{"weight": 100, "podAffinityTerm": term}]

@@ -25,13 +25,15 @@ from fleet.kube.objects import Objects
 from fleet.kube.resource import STATUS, Resource, join_key, key_of
 from fleet.kube.workqueue import WorkQueue
 from fleet.model.views import Metadata, Observed, View
-from fleet.operator.configuration import KEY, MISSING, ConfigReview, review_config
+from fleet.operator.configuration import KEY, MISSING, ConfigReview, Sources, review_config
 from fleet.operator.nodes import NODES, Node, count_tolerated, format_selector
 from fleet.operator.operands import (
     CONFIG_MAPS,
     MANAGED,
     NAME,
-    SECONDARY_SCHEDULERS,
+    OWNERS,
+    POD_SELECTOR,
+    PODS,
     VERBOSITY,
     Json,
     get_operand_name,
@@ -46,6 +48,7 @@ from fleet.operator.plan import (
     count_replicas,
     find_document,
 )
+from fleet.operator.pods import Pod, find_digest
 from fleet.operator.prerequisites import DEFAULT_LEASE, HubFacts, read_hub_facts
 from fleet.operator.targets import HubTarget, OperandTarget
 
@@ -87,6 +90,7 @@ class Operator:
         self._stopping = asyncio.Event()
         self._set_verbosity, self._log_level = set_verbosity, "Normal"
         self._nodes = Objects(api, NODES, build_codec(Node))
+        self._pods = Objects(api, PODS, build_codec(Pod))
         self._events = EventRecorder(self._gate, clock=clock, component=COMPONENT)
         access = InformerConfig(reads=api, writes=self._gate, clock=clock, jitter=jitter)
         within = ListFilter(namespace=namespace)
@@ -94,7 +98,8 @@ class Operator:
             resource: Informer(access, resource, _CODEC, selection=within)
             for resource in (LEASES, CONFIG_MAPS, *(() if target else MANAGED))
         }
-        self._informers[SECONDARY_SCHEDULERS] = Informer(access, SECONDARY_SCHEDULERS, _CODEC)
+        for resource in OWNERS:
+            self._informers[resource] = Informer(access, resource, _CODEC, optional=resource is not OWNERS[0])
         place, _, name = DEFAULT_LEASE.partition("/")
         first = ListFilter(namespace=place, fields=f"metadata.name={name}")
         self._default_lease: _Objects = Informer(access, LEASES, _CODEC, selection=first)
@@ -165,7 +170,7 @@ class Operator:
         changed = new or old
         assert changed is not None
         name = changed.view.metadata.name
-        if resource is SECONDARY_SCHEDULERS:
+        if resource in OWNERS:
             self._handle_owner(old, new, changed.view.metadata)
             return
         if resource is LEASES and (name != NAME or _get_holder(old) == _get_holder(new)):
@@ -190,13 +195,13 @@ class Operator:
                 self._queue.add(key)
 
     def _list_own(self) -> list[str]:
-        owners = [each.view.metadata for each in self._informers[SECONDARY_SCHEDULERS].store.values()]
-        return [key_of(metadata) for metadata in owners if metadata.namespace == self._namespace]
+        owners = [each.view.metadata for resource in OWNERS for each in self._informers[resource].store.values()]
+        return list(dict.fromkeys(key_of(metadata) for metadata in owners if metadata.namespace == self._namespace))
 
     def _list_names(self, resource: Resource, key: str) -> tuple[str, ...]:
         """Names of the objects of a kind that a SecondaryScheduler depends on."""
         own = get_operand_name(resource)
-        owner = self._find(SECONDARY_SCHEDULERS, key)
+        owner = self._find_owner(key)
         return (own, owner["spec"]["schedulerConfig"]) if owner and resource is CONFIG_MAPS else (own,)
 
     # --- reconciling --------------------------------------------------------------------------------------------------
@@ -217,11 +222,11 @@ class Operator:
                     await self._report_failure(key, error)
         else:
             self._queue.forget(key)
-            if self._find(SECONDARY_SCHEDULERS, key) is not None:
+            if self._find_owner(key) is not None:
                 self._queue.add_after(key, RESYNC)
 
     async def _reconcile_once(self, key: str) -> None:
-        owner = self._find(SECONDARY_SCHEDULERS, key)
+        owner = self._find_owner(key)
         is_gone = owner is None or bool(owner["metadata"].get("deletionTimestamp"))
         if key == join_key(self._namespace, RESOURCE_NAME):
             await self._target.collect("" if owner is None or is_gone else owner["metadata"]["uid"])
@@ -230,16 +235,19 @@ class Operator:
         spec = owner["spec"]
         self._follow_log_level(spec.get("operatorLogLevel", "Normal"))
         hub = await read_hub_facts(self._api, self._clock.now())
-        seen = self._observe(await self._count_nodes(spec), hub)
-        plan = build_plan(owner, self._review(spec["schedulerConfig"]), seen)
+        seen = self._observe(await self._count_nodes(spec), await self._find_image_digest(), hub)
+        plan = build_plan(owner, self._review(spec), seen)
         await self._apply(owner, plan)
         for reason, message in plan.warnings:
             self._events.emit(_refer_to(owner), WARNING, reason, message)
         await self._write_status(key, owner, plan.status)
 
-    def _review(self, name: str) -> ConfigReview:
+    def _review(self, spec: Json) -> ConfigReview:
+        name = spec["schedulerConfig"]
         document = find_document(self._find(CONFIG_MAPS, join_key(self._namespace, name)), name)
-        return document if isinstance(document, ConfigReview) else review_config(document)
+        if isinstance(document, ConfigReview):
+            return document
+        return review_config(document, Sources.of(spec.get("substitution") or {}))
 
     def _follow_log_level(self, level: str) -> None:
         if level != self._log_level:
@@ -260,10 +268,21 @@ class Operator:
         return count_tolerated((node.view for node in matching), topology)
 
     def _list_others(self) -> list[Json]:
-        owners = self._informers[SECONDARY_SCHEDULERS].store.values()
+        owners = (each for resource in OWNERS for each in self._informers[resource].store.values())
         return [each.document() for each in owners if each.view.metadata.namespace != self._namespace]
 
-    def _observe(self, nodes: int, hub: HubFacts) -> ObservedOperands:
+    async def _find_image_digest(self) -> str:
+        """Read and not watched: pods that are ready change the Deployment, which is."""
+        if not self._target.has_nodes:
+            return ""
+        try:
+            pods = await self._pods.list(namespace=self._namespace, labels=POD_SELECTOR)
+        except NotFound:
+            return ""  # not every hub has pods
+        digests = {find_digest(pod.view) for pod in pods}
+        return digests.pop() if len(digests) == 1 else ""
+
+    def _observe(self, nodes: int, image_digest: str, hub: HubFacts) -> ObservedOperands:
         objects = {item: document for item in MANAGED if (document := self._target.find(item)) is not None}
         copied = (objects.get(CONFIG_MAPS, {}).get("data") or {}).get(KEY)
         lease = self._informers[LEASES].store.get(join_key(self._namespace, NAME))
@@ -271,6 +290,7 @@ class Operator:
             objects=objects,
             copied=_NEVER_COPIED if copied is None else review_config(copied),
             holder=_get_holder(lease),
+            image_digest=image_digest,
             nodes=nodes,
             hub=hub,
             others=self._list_others(),
@@ -291,15 +311,25 @@ class Operator:
 
     async def _write_status(self, key: str, owner: Json, status: Json) -> None:
         if owner.get("status") != status:
-            await self._informers[SECONDARY_SCHEDULERS].objects.merge_patch(key, {"status": status}, subresource=STATUS)
+            informer = next(self._informers[item] for item in OWNERS if item.api_version == owner["apiVersion"])
+            await informer.objects.merge_patch(key, {"status": status}, subresource=STATUS)
 
     async def _report_failure(self, key: str, error: Exception) -> None:
-        owner = self._find(SECONDARY_SCHEDULERS, key)
+        owner = self._find_owner(key)
         if owner is None:
             return
         degraded = build_condition(owner, self._clock.now(), "Degraded", "True", "ReconcileFailed", str(error))
         others = [item for item in owner.get("status", {}).get("conditions") or () if item["type"] != "Degraded"]
         await self._write_status(key, owner, {**owner.get("status", {}), "conditions": [*others, degraded]})
+
+    def _find_owner(self, key: str) -> Json | None:
+        """With the defaults of fields that another definition of the kind lacks."""
+        for resource in OWNERS:
+            document = self._find(resource, key)
+            if document is not None:
+                spec = {name: value for name, value in document["spec"].items() if value != ""}
+                return {**document, "apiVersion": resource.api_version, "spec": {"managementState": "Managed", **spec}}
+        return None
 
     def _find(self, resource: Resource, key: str) -> Json | None:
         stored = self._informers[resource].store.get(key)
@@ -312,7 +342,6 @@ def _get_holder(lease: Observed[NamedObject] | None) -> str:
 
 def _refer_to(owner: Json) -> ObjectReference:
     metadata = owner["metadata"]
-    resource = SECONDARY_SCHEDULERS
     return ObjectReference(
-        resource.api_version, resource.kind, metadata["namespace"], metadata["name"], metadata["uid"]
+        owner["apiVersion"], OWNERS[0].kind, metadata["namespace"], metadata["name"], metadata["uid"]
     )

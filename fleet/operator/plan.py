@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+import fleet
 from fleet.errors import InputError
 from fleet.kube.resource import Resource
 from fleet.model.kinds.secondary import HighlyAvailableTopology, ImagePolicy
@@ -44,6 +45,8 @@ class ObservedOperands:
     """Of the copy in use."""
     holder: str
     """Of the scheduler's lease."""
+    image_digest: str = ""
+    """Of the image that all pods run."""
     nodes: int = 0
     """Nodes on which its pods may run, where that decides on their number."""
     others: Sequence[Json] = ()
@@ -217,7 +220,6 @@ def _build_status(
     rolling = None if is_unmanaged and DEPLOYMENTS not in owned else _find_rollout(owned, writes)
     if finding is None and rolling and _is_overdue(owner, seen.now):
         finding = _Finding("ProgressDeadline", f"not rolled out after 10 min: {rolling}")
-    unmanaged = "spec.managementState is Unmanaged"
     conditions = [
         ("ConfigValid", config.is_valid, config.reason, config.message or "the document is valid"),
         ("Available", *_judge_availability(owner, ready, seen.holder)),
@@ -228,7 +230,7 @@ def _build_status(
             finding.reason if finding else AS_EXPECTED,
             finding.message if finding else "the last reconcile found no problem",
         ),
-        ("Upgradeable", not is_unmanaged, *(("Unmanaged", unmanaged) if is_unmanaged else (AS_EXPECTED, "no blocker"))),
+        ("Upgradeable", *_judge_upgrade(owner["spec"])),
     ]
     if owner["spec"]["managementState"] == "Force":
         forced = list_unmet(owner["spec"]["schedulerImage"], seen.hub)
@@ -241,10 +243,41 @@ def _build_status(
             build_condition(owner, seen.now, type, str(holds), reason, message)
             for type, holds, reason, message in conditions
         ],
+        "generations": [_describe_generation(resource, item) for resource, item in owned.items()],
+        "version": fleet.__version__,
+        "latestAvailableRevision": _find_available_revision(owner, owned, is_rolling=bool(rolling)),
         "readyReplicas": ready,
-        "image": {"reference": image, "kind": _get_kind(image)},
+        "image": {"reference": image, **_describe_tag(image), "digest": seen.image_digest if image else ""},
         "configHash": (_get_pod(owned).get("metadata", {}).get("annotations") or {}).get(CONFIG_HASH, ""),
     }
+
+
+def _judge_upgrade(spec: Json) -> tuple[bool, str, str]:
+    if spec["managementState"] == "Unmanaged":
+        return False, "Unmanaged", "spec.managementState is Unmanaged"
+    if spec.get("unsupportedConfigOverrides"):
+        return False, "UnsupportedConfigOverrides", "spec.unsupportedConfigOverrides: nothing of it is used; remove it"
+    return True, AS_EXPECTED, "no blocker"
+
+
+def _describe_generation(resource: Resource, document: Json) -> Json:
+    metadata = document["metadata"]
+    return {
+        "group": resource.group,
+        "resource": resource.plural,
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "lastGeneration": metadata.get("generation", 0) if resource is DEPLOYMENTS else 0,
+        "hash": _get_applied(document) or "",
+    }
+
+
+def _find_available_revision(owner: Json, owned: Mapping[Resource, Json], *, is_rolling: bool) -> int:
+    deployment = owned.get(DEPLOYMENTS)
+    if deployment is None:
+        return 0
+    before = owner.get("status", {}).get("latestAvailableRevision", 0)
+    return int(before if is_rolling else deployment["metadata"].get("generation", 0))
 
 
 def build_condition(owner: Json, now: datetime, type: str, status: str, reason: str, message: str) -> Json:
@@ -300,11 +333,12 @@ def _is_overdue(owner: Json, now: datetime) -> bool:
     return (now - datetime.fromisoformat(before["lastTransitionTime"])).total_seconds() >= PROGRESS_DEADLINE
 
 
-def _get_kind(image: str) -> str:
+def _describe_tag(image: str) -> Json:
     try:
-        return parse_tag(parse_reference(image).version).kind.value
+        tag = parse_tag(parse_reference(image).version)
     except InputError:
-        return ""
+        return {"tag": "", "kind": ""}
+    return {"tag": tag.text, "kind": tag.kind.value}
 
 
 def find_document(config_map: Json | None, name: str) -> str | ConfigReview:

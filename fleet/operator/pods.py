@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
+from fleet.model.views import View
+from fleet.release.oci.references import DIGEST
+
 Json = dict[str, Any]
 
 HEALTH_PORT: Final = 8081
@@ -59,6 +64,25 @@ def build_pod(
             *({"name": volume, **source} for volume, _, source in volumes),
         ],
     }
+
+
+class Pod(View, frozen=True):
+    status: PodStatus | None = None
+
+
+class PodStatus(View, frozen=True):
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class ContainerStatus(View, frozen=True):
+    image_id: str = msgspec.field(name="imageID", default="")
+
+
+def find_digest(pod: Pod) -> str:
+    """Of the image that its container runs; empty if the pod does not say."""
+    containers = pod.status.container_statuses if pod.status else ()
+    digest = containers[0].image_id.rpartition("@")[2] if containers else ""
+    return digest if DIGEST.fullmatch(digest) else ""
 
 
 def build_metrics_service(selector: Mapping[str, str]) -> Json:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.model.keys import OPENSHIFT_OPERATOR_GROUP, OPERATOR_GROUP
 from fleet.operator.operands import CONFIG_COPY, CONFIG_HASH, NAME
 from tests.chart.pods import Machine
 from tests.chart.release import Release, install_definitions, make_restricted
@@ -44,6 +45,7 @@ OPERATOR: Final = "fleet-operator"
 class Scene:
     machine: Machine
     audit_log: Path
+    group: str = OPERATOR_GROUP
 
     @property
     def release(self) -> Release:
@@ -71,7 +73,7 @@ class Scene:
 
     @property
     def owner(self) -> str:
-        return self.path("/apis/operator.fleet.dev/v1", "secondaryschedulers", "cluster")
+        return self.path(f"/apis/{self.group}/v1", "secondaryschedulers", "cluster")
 
     def get(self, path: str) -> Json:
         document: Json = self.release.hub.get(path).ok()
@@ -120,7 +122,7 @@ def declared(scene: Scene, document: str | None = GOOD, **spec: Any) -> Iterator
     if document is not None:
         scene.configure(document)
     owner = {
-        "apiVersion": "operator.fleet.dev/v1",
+        "apiVersion": f"{scene.group}/v1",
         "kind": "SecondaryScheduler",
         "metadata": {"name": "cluster"},
         "spec": {"schedulerConfig": "load-aware", "schedulerImage": IMAGE, **spec},
@@ -129,7 +131,8 @@ def declared(scene: Scene, document: str | None = GOOD, **spec: Any) -> Iterator
     try:
         yield
     finally:
-        scene.release.kubectl("delete", "secondaryscheduler/cluster", "configmap/load-aware", "--ignore-not-found")
+        resources = f"secondaryschedulers.{scene.group}/cluster", "configmap/load-aware"
+        scene.release.kubectl("delete", *resources, "--ignore-not-found")
         soon(lambda: not any(map(scene.exists, scene.operands)))
 
 
@@ -235,11 +238,34 @@ def test_G_12_a_snapshot_runs_only_where_it_is_listed(scene: Scene) -> None:
         assert scene.get(scene.deployment)["spec"]["template"]["spec"]["containers"][0]["image"] == snapshot
 
 
-def test_O_16_plain_manifests_install_an_operator_in_another_namespace(scene: Scene, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fleet.cli", "operator", "manifests", "--namespace=second", f"--image={IMAGE}"]
+def install_second(scene: Scene, folder: Path, namespace: str, group: str) -> Scene:
+    command = [sys.executable, "-m", "fleet.cli", "operator", "manifests", f"--namespace={namespace}"]
+    command += [f"--image={IMAGE}", f"--group={group}"]
     manifests = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    second = Scene(Machine(replace(scene.release, namespace="second"), tmp_path), scene.audit_log)
+    second = Scene(Machine(replace(scene.release, namespace=namespace), folder), scene.audit_log, group)
     second.release.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
+    return second
+
+
+def test_O_16_plain_manifests_install_an_operator_in_another_namespace(scene: Scene, tmp_path: Path) -> None:
+    second = install_second(scene, tmp_path, "second", OPERATOR_GROUP)
     with second.machine.container_of(OPERATOR).running(), declared(second):
         second.soon_is("Progressing", "False", "AsExpected")
         second.soon_is("Available", "False", "NoLeader")
+
+
+def test_O_01_a_resource_of_the_operator_of_openshift_is_taken_as_it_is(scene: Scene, tmp_path: Path) -> None:
+    written = {"managementState": "Managed", "logLevel": "Normal", "operatorLogLevel": "Normal"}
+    second = install_second(scene, tmp_path, "third", OPENSHIFT_OPERATOR_GROUP)
+    with second.machine.container_of(OPERATOR).running(), declared(second, **written):
+        second.soon_is("Progressing", "False", "AsExpected")
+        status = second.get(second.owner)["status"]
+        assert [each["resource"] for each in status["generations"]] == [
+            "serviceaccounts",
+            "configmaps",
+            "services",
+            "deployments",
+        ]
+        assert status["generations"][-1]["lastGeneration"] == status["latestAvailableRevision"] >= 1
+    asked = requests_of(scene.audit_log, user_of(OPERATOR, namespace="third"))
+    assert [str(each) for each in asked if each.is_denied or each.code in (401, 403)] == []

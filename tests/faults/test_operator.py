@@ -11,7 +11,9 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+import yaml
 
+import fleet
 from fleet.errors import Invalid
 from fleet.kube.api import Api, Request
 from fleet.kube.lease import LEASES
@@ -19,6 +21,7 @@ from fleet.kube.resource import STATUS, Resource
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.manager.manager import SCHEDULER, Manager
 from fleet.operator.compatibility import HUB_GROUP
+from fleet.operator.installation import build_manifests
 from fleet.operator.nodes import NODES
 from fleet.operator.operands import (
     CONFIG_COPY,
@@ -27,6 +30,8 @@ from fleet.operator.operands import (
     DEPLOYMENTS,
     MANAGED,
     NAME,
+    OWNERS,
+    PODS,
     SECONDARY_SCHEDULERS,
     SERVICES,
     get_operand_name,
@@ -52,6 +57,20 @@ BROKEN: Final = (
     HEAD + "profiles:\n- schedulerName: packed\n  plugins:\n    filter:\n      enabled: [{name: Nonesuch}]\n"
 )
 IMAGE: Final = "registry.example/fleet/scheduler:v0.1.6"
+FOREIGN: Final = "apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\n"
+REFERRING: Final = """\
+profiles:
+- schedulerName: packed
+  plugins: {score: {enabled: [{name: TargetLoadPacking}]}}
+  pluginConfig:
+  - name: TargetLoadPacking
+    args:
+      metricProvider: {type: Prometheus, address: "${ADDRESS}"}
+"""
+DEFINITIONS: Final = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+ANY_FIELDS: Final = {"x-kubernetes-preserve-unknown-fields": True}
 SETTLED: Final = 5.0
 """Seconds."""
 
@@ -64,6 +83,7 @@ class Scene:
     verbosities: list[int]
     """As the operator changed its own."""
     nodes: list[dict[str, Any]]
+    pods: list[dict[str, Any]]
 
     async def configure(self, document: str) -> None:
         metadata = {"name": "load-aware", "namespace": PLACE}
@@ -141,12 +161,14 @@ class Scene:
 
 
 class ApiWithNodes:
-    """Of a hub that has nodes; the embedded one has none."""
+    """Of a hub that has nodes and pods; the embedded one has none."""
 
-    def __init__(self, api: Api, nodes: list[dict[str, Any]]) -> None:
-        self._api, self._nodes = api, nodes
+    def __init__(self, api: Api, nodes: list[dict[str, Any]], pods: list[dict[str, Any]]) -> None:
+        self._api, self._nodes, self._pods = api, nodes, pods
 
     async def call(self, request: Request) -> bytes:
+        if request.path == PODS.collection(PLACE):
+            return msgspec.json.encode({"kind": "PodList", "metadata": {}, "items": self._pods})
         if request.path != NODES.collection():
             return await self._api.call(request)
         wanted = parse_labels(dict(request.query).get("labelSelector", ""))
@@ -178,8 +200,9 @@ async def a_scene(
     await world.create(NAMESPACES, {"metadata": {"name": PLACE}})
     verbosities: list[int] = []
     nodes: list[dict[str, Any]] = []
+    pods: list[dict[str, Any]] = []
     operator = Operator(
-        around(ApiWithNodes(FaultyApi(hub, fault), nodes)),
+        around(ApiWithNodes(FaultyApi(hub, fault), nodes, pods)),
         PLACE,
         clock=clock,
         jitter=no_jitter,
@@ -188,7 +211,7 @@ async def a_scene(
     )
     async with asyncio.TaskGroup() as group:
         group.create_task(operator.run(), name="operator")
-        yield Scene(hub, world, clock, verbosities, nodes)
+        yield Scene(hub, world, clock, verbosities, nodes, pods)
         operator.stop()
 
 
@@ -242,6 +265,116 @@ async def test_O_01_the_scheduler_that_is_deployed_binds_placements_that_name_it
                 assert (await scene.condition("Available")) == ("True", "AsExpected", "pod-1 leads")
                 assert (await scene.condition("Progressing"))[0] == "False"
                 assert (await scene.condition("Degraded"))[0] == "False"
+
+
+@virtual
+async def test_O_01_the_status_has_generations_versions_and_the_digest_of_the_image() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        scene.pods[:] = [build_pod_that_runs(1), build_pod_that_runs(2)]
+        await scene.roll_out()
+        status = await scene.status()
+        assert status["version"] == fleet.__version__
+        assert status["image"]["digest"] == "", "the pods run different images"
+        assert status["latestAvailableRevision"] == 1
+        assert [(each["resource"], each["name"], each["lastGeneration"]) for each in status["generations"]] == [
+            ("serviceaccounts", NAME, 0),
+            ("configmaps", CONFIG_COPY, 0),
+            ("services", NAME, 0),
+            ("deployments", NAME, 1),
+        ]
+        scene.pods.pop()
+        await scene.edit_config(OTHER)
+        status = await scene.status()
+        assert status["generations"][-1]["lastGeneration"] == 2
+        assert status["latestAvailableRevision"] == 1, "the new one is not rolled out"
+        await scene.roll_out()
+        status = await scene.status()
+        assert status["latestAvailableRevision"] == 2
+        assert status["image"] == {
+            "reference": IMAGE,
+            "tag": "v0.1.6",
+            "kind": "release",
+            "digest": f"sha256:{'1' * 64}",
+        }
+
+
+def build_pod_that_runs(digit: int) -> dict[str, Any]:
+    image = f"registry.example/fleet/scheduler@sha256:{str(digit) * 64}"
+    return {"metadata": {"name": f"pod-{digit}"}, "status": {"containerStatuses": [{"imageID": image}]}}
+
+
+@virtual
+async def test_overrides_are_not_used_and_block_upgrades() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        anything = {"servingInfo": {"minTLSVersion": "VersionTLS12", "cipherSuites": ["A", "B"]}}
+        await scene.declare(unsupportedConfigOverrides=anything, observedConfig=anything)
+        assert (await scene.condition("Upgradeable"))[:2] == ("False", "UnsupportedConfigOverrides")
+        assert (await scene.condition("Degraded"))[0] == "False"
+        spec = (await scene.world.get(SECONDARY_SCHEDULERS, OWNER))["spec"]
+        assert spec["unsupportedConfigOverrides"] == spec["observedConfig"] == anything
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"unsupportedConfigOverrides": None}})
+        assert (await scene.condition("Upgradeable"))[0] == "True"
+
+
+@virtual
+@pytest.mark.parametrize("head", [FOREIGN, HEAD])
+async def test_sources_of_a_document_that_names_none_are_those_of_the_resource(head: str) -> None:
+    document = head + REFERRING
+    async with a_scene() as scene:
+        await scene.configure(document)
+        await scene.declare()
+        status, reason, message = await scene.condition("ConfigValid")
+        assert (status, reason) == ("False", "ParseError")
+        assert "${ADDRESS} has no source" in message
+        sources = {"fromEnv": ["UNUSED"], "fromSecret": ["load-metrics"]}
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"substitution": sources}})
+        assert (await scene.condition("ConfigValid"))[0] == "True"
+        copy = (await scene.world.get(CONFIG_MAPS, COPY))["data"]["config.yaml"]
+        assert yaml.safe_load(copy)["substitution"] == sources
+        assert "${ADDRESS}" in copy
+        (container,) = (await scene.read_pod())["containers"]
+        assert container["envFrom"] == [{"secretRef": {"name": f"{NAME}-environment", "optional": True}}]
+
+
+@virtual
+async def test_a_document_that_names_its_sources_keeps_them() -> None:
+    document = HEAD + "substitution: {fromSecret: [own]}\n" + REFERRING
+    async with a_scene() as scene:
+        await scene.configure(document)
+        await scene.declare(substitution={"fromSecret": ["load-metrics"]})
+        assert (await scene.world.get(CONFIG_MAPS, COPY))["data"]["config.yaml"] == document
+
+
+@virtual
+async def test_O_01_a_resource_of_the_operator_of_openshift_is_taken_as_it_is() -> None:
+    theirs = OWNERS[1]
+    written = {
+        "managementState": "Managed",
+        "schedulerConfig": "load-aware",
+        "schedulerImage": IMAGE,
+        "logLevel": "",
+        "operatorLogLevel": "Normal",
+    }
+    definition = build_manifests(PLACE, IMAGE, group=theirs.group)[0]
+    for version in definition["spec"]["versions"]:  # theirs has no defaults, and other values
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"] = {"type": "object", **ANY_FIELDS}
+    async with a_scene() as scene:
+        await scene.world.create(DEFINITIONS, definition)
+        await scene.configure(GOOD)
+        metadata = {"name": "cluster", "namespace": PLACE}
+        await scene.world.create(theirs, {"metadata": metadata, "spec": written})
+        await asyncio.sleep(RESYNC)
+        owner = await scene.world.get(theirs, OWNER)
+        deployment = await scene.world.get(DEPLOYMENTS, SCHEDULER_KEY)
+        assert "-v=2" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+        (reference,) = deployment["metadata"]["ownerReferences"]
+        assert (reference["apiVersion"], reference["uid"]) == ("operator.openshift.io/v1", owner["metadata"]["uid"])
+        assert owner["status"]["conditions"][0]["type"] == "ConfigValid"
+        await scene.edit(theirs, OWNER, {"spec": {"managementState": "Removed"}})
+        assert await scene.list_operands() == []
 
 
 @virtual
@@ -736,7 +869,12 @@ async def test_G_12_an_image_of_a_kind_that_is_not_allowed_is_refused_with_its_k
         assert (degraded, reason) == ("True", "ImageRefused")
         assert f"{snapshot} is a snapshot image" in message
         await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"schedulerImage": IMAGE}})
-        assert (await scene.status())["image"] == {"reference": IMAGE, "kind": "release"}
+        assert (await scene.status())["image"] == {
+            "reference": IMAGE,
+            "tag": "v0.1.6",
+            "kind": "release",
+            "digest": "",
+        }
         await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"schedulerImage": snapshot}})
         assert (await scene.read_deployed())[0] == IMAGE, "what runs stays"
         allowed = {"spec": {"imagePolicy": {"allowedKinds": ["snapshot"]}}}

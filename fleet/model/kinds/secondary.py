@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fleet.model.kinds.markers import Int32, Int64, ValidationRule
+from fleet.model.kinds.markers import AnyJSON, Int32, Int64, ValidationRule
 from fleet.model.kinds.meta import Conditions, Document, LabelSelector, Model
 
 ImageKind = Literal["release", "ondemand", "branchfix", "prerelease", "snapshot", "staging", "local"]
@@ -41,6 +41,21 @@ class HighlyAvailableTopology(Model):
     ] = None
     tolerations: Annotated[
         tuple[NodeToleration, ...], Field(max_length=32, description="Taints that pods accept.")
+    ] = ()
+
+
+class SubstitutionSources(Model):
+    """Sources of `${NAME}` in a configuration document."""
+
+    from_env: Annotated[
+        tuple[Annotated[str, Field(max_length=253)], ...],
+        Field(max_length=64, description="Names of variables of the scheduler's process."),
+    ] = ()
+    from_secret: Annotated[
+        tuple[Annotated[str, Field(max_length=317)], ...],
+        Field(
+            max_length=64, description="Secrets whose keys are names, as NAME of the same namespace or NAMESPACE/NAME."
+        ),
     ] = ()
 
 
@@ -117,6 +132,20 @@ class SecondarySchedulerSpec(Model):
         LogLevel, Field(description="Of the scheduler: Normal has the option -v=2, Debug 4, Trace 6, TraceAll 8.")
     ] = "Normal"
     operator_log_level: Annotated[LogLevel, Field(description="Of the operator.")] = "Normal"
+    observed_config: Annotated[
+        dict[str, AnyJSON] | None,
+        Field(
+            description="Accepted and not used: schedulers serve nothing over TLS that a policy of the hub is about."
+        ),
+    ] = None
+    substitution: Annotated[
+        SubstitutionSources | None,
+        Field(description="Sources of `${NAME}` in a document that names none, as those of kube-scheduler."),
+    ] = None
+    unsupported_config_overrides: Annotated[
+        dict[str, AnyJSON] | None,
+        Field(description="Accepted and not used. While there are any, the condition Upgradeable is False."),
+    ] = None
     topology: Annotated[SchedulerTopology, Field(description="Number of pods.")] = SchedulerTopology()
     capacity: Annotated[SchedulerCapacity, Field(description="Which clusters.")] = SchedulerCapacity()
 
@@ -125,7 +154,22 @@ class SecondaryImage(Model):
     """The image in use."""
 
     reference: Annotated[str, Field(description="Its name.")] = ""
+    tag: Annotated[str, Field(description="Its tag.")] = ""
     kind: Annotated[str, Field(description="Kind of its release tag.")] = ""
+    digest: Annotated[
+        str, Field(description="What its tag stands for, as the pods run it; empty where they differ or do not say.")
+    ] = ""
+
+
+class ObjectGeneration(Model):
+    """A managed object as it was observed."""
+
+    group: Annotated[str, Field(description="API group of the object.")] = ""
+    resource: Annotated[str, Field(description="Plural name of its kind.")] = ""
+    namespace: Annotated[str, Field(description="Its namespace.")] = ""
+    name: Annotated[str, Field(description="Its name.")] = ""
+    last_generation: Annotated[Int64, Field(description="Its generation; 0 for kinds that have none.")] = 0
+    hash: Annotated[str, Field(description="Digest of what the operator applied.")] = ""
 
 
 class SecondarySchedulerStatus(Model):
@@ -138,6 +182,13 @@ class SecondarySchedulerStatus(Model):
             description="ConfigValid, Available, Progressing, Degraded, Upgradeable and, with Force, ForcedReconcile."
         ),
     ] = ()
+    generations: Annotated[
+        tuple[ObjectGeneration, ...], Field(max_length=16, description="The managed objects that exist.")
+    ] = ()
+    version: Annotated[str, Field(description="Version of the operator that wrote this.")] = ""
+    latest_available_revision: Annotated[
+        Int32, Field(description="The newest generation of the Deployment that was rolled out in full.")
+    ] = 0
     ready_replicas: Annotated[Int32, Field(description="Pods that are ready.")] = 0
     image: Annotated[SecondaryImage, Field(description="The image in use.")] = SecondaryImage()
     config_hash: Annotated[str, Field(description="Digest of the configuration document in use.")] = ""

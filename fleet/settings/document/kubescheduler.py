@@ -16,6 +16,7 @@ from fleet.settings.document.model import API_VERSION, HOOKS, KIND, MULTI_POINT
 
 GROUP: Final = "kubescheduler.config.k8s.io"
 FOREIGN_KIND: Final = "KubeSchedulerConfiguration"
+SUBSTITUTION: Final = "substitution"
 VERSIONS: Final = ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1")
 _Pairs = list[tuple[yaml.Node, yaml.Node]]
 Treatment = Literal["honoured", "translated", "ignored", "refused"]
@@ -117,11 +118,16 @@ def convert_document(
 ) -> ConvertedDocument:
     """`variables` and `secrets` are the sources of `${NAME}`, which such documents have no place for."""
     converted = _Converter(root).convert()
+    add_sources(converted.root, variables=variables, secrets=secrets)
+    return converted
+
+
+def add_sources(root: yaml.MappingNode, *, variables: Sequence[str], secrets: Sequence[str]) -> None:
+    """To a native document that names none."""
     sources = [("fromEnv", variables), ("fromSecret", secrets)]
     lists: _Pairs = [(_scalar(root, kind), _texts(root, names)) for kind, names in sources if names]
     if lists:
-        converted.root.value.append((_scalar(root, "substitution"), _mapping(root, lists)))
-    return converted
+        root.value.append((_scalar(root, SUBSTITUTION), _mapping(root, lists)))
 
 
 class _Converter:
