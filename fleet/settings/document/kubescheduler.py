@@ -7,55 +7,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import yaml
 
 from fleet.settings.document.kubescheduler_extenders import convert_extenders
+from fleet.settings.document.kubescheduler_nodes import (
+    Pairs,
+    build_mapping,
+    build_scalar,
+    build_sequence,
+    build_texts,
+    find_or_add,
+    find_text,
+    get_hook,
+    list_leaves,
+    merge_items,
+)
+from fleet.settings.document.kubescheduler_plugins import (
+    COUNTERPARTS,
+    FITS_MOST,
+    MOST,
+    NEEDS_NO_PLUGIN,
+    WITHOUT_COUNTERPART,
+    Counterpart,
+    find_argument,
+    find_native,
+    is_lifted,
+)
 from fleet.settings.document.model import API_VERSION, HOOKS, KIND, MULTI_POINT
 
 GROUP: Final = "kubescheduler.config.k8s.io"
 FOREIGN_KIND: Final = "KubeSchedulerConfiguration"
 SUBSTITUTION: Final = "substitution"
 VERSIONS: Final = ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1")
-_Pairs = list[tuple[yaml.Node, yaml.Node]]
 Treatment = Literal["honoured", "translated", "ignored", "refused"]
 
-_MAP: Final = "tag:yaml.org,2002:map"
-_TEXT: Final = "tag:yaml.org,2002:str"
 _NULL: Final = "tag:yaml.org,2002:null"
-_SAME: Final = {
-    "TaintToleration": "TaintToleration",
-    "PrioritySort": "PrioritySort",
-    "NodeAffinity": "ClusterAffinity",
-    "NodeUnschedulable": "ClusterEligibility",
-    "PodTopologySpread": "TopologySpreadConstraints",
-    "SelectorSpread": "TopologySpreadConstraints",
-    "DefaultBinder": "HubBindingBinder",
-    "SchedulingGates": "PlacementGates",
-    "NodeResourcesFit": "ResourceFit",
-    "NodeResourcesLeastAllocated": "ResourceFit",
-    "NodeResourcesBalancedAllocation": "BalancedAllocation",
-    "ImageLocality": "DataLocality",
-    "InterPodAffinity": "PlacementAffinity",
-    "NodeResourceTopologyMatch": "PoolTopologyMatch",
-    "NodeResourcesMostAllocated": "ResourceFit",
-    "DefaultPreemption": "DefaultPreemption",
-    "Coscheduling": "GangPlacement",
-    "CapacityScheduling": "QuotaFit",
-}
-_PREEMPTION: Final = "DefaultPreemption"
-"""It filters, too: what is left after an eviction."""
-_NOT_IN_BASE: Final = frozenset((_PREEMPTION, "GangPlacement", "QuotaFit", "PoolTopologyMatch"))
-"""Off unless a profile enables them."""
-_STRATEGIES: Final = ("LeastAllocated", "MostAllocated")
-"""Of ResourceFit."""
-_WITHOUT_COUNTERPART: Final = frozenset(
-    (
-        "NodeName", "NodePorts", "NodePreferAvoidPods", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
-        "NodeVolumeLimits", "EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits", "DynamicResources",
-    )
-)  # fmt: skip
 _PATHS: Final = {
     "parallelism": "evaluation.parallelism",
     "percentageOfNodesToScore": "evaluation.percentageOfClustersToScore",
@@ -125,27 +113,29 @@ def convert_document(
 def add_sources(root: yaml.MappingNode, *, variables: Sequence[str], secrets: Sequence[str]) -> None:
     """To a native document that names none."""
     sources = [("fromEnv", variables), ("fromSecret", secrets)]
-    lists: _Pairs = [(_scalar(root, kind), _texts(root, names)) for kind, names in sources if names]
+    lists: Pairs = [(build_scalar(root, kind), build_texts(root, names)) for kind, names in sources if names]
     if lists:
-        root.value.append((_scalar(root, SUBSTITUTION), _mapping(root, lists)))
+        root.value.append((build_scalar(root, SUBSTITUTION), build_mapping(root, lists)))
 
 
 class _Converter:
     def __init__(self, root: yaml.MappingNode) -> None:
         self._root = root
         self._sections: dict[str, yaml.MappingNode] = {}
-        self._result = ConvertedDocument(_mapping(root, []))
+        self._result = ConvertedDocument(build_mapping(root, []))
         self._profile: yaml.MappingNode | None = None
-        self._strategy: yaml.Node | None = None
-        """By which the profile at hand scores room, if it says so."""
+        self._lifted: dict[str, yaml.Node] = {}
+        """Plugins that the profile enables at all of their hooks."""
+        self._fits_most: yaml.Node | None = None
+        """Where the profile enables the plugin that stands for a strategy."""
 
     def convert(self) -> ConvertedDocument:
-        self._set("apiVersion", _scalar(self._root, API_VERSION))
-        self._set("kind", _scalar(self._root, KIND))
+        self._set("apiVersion", build_scalar(self._root, API_VERSION))
+        self._set("kind", build_scalar(self._root, KIND))
         for key, value in self._root.value:
             self._convert_top(str(key.value), key, value)
         if self._profile is not None:
-            self._add_strategy(self._profile)
+            self._finish_profile(self._profile)
         return self._result
 
     def _convert_top(self, name: str, key: yaml.Node, value: yaml.Node) -> None:
@@ -198,21 +188,21 @@ class _Converter:
     def _convert_single(self, name: str, key: yaml.Node, value: yaml.Node) -> None:
         """Plugins at the top, as in v1alpha1: those of the one profile."""
         if self._profile is None:
-            self._profile = _mapping(key, [(_scalar(key, "base"), _scalar(key, "ExtendedProfile"))])
-            self._set("profiles", yaml.SequenceNode("tag:yaml.org,2002:seq", [self._profile], key.start_mark))
+            self._profile = build_mapping(key, [(build_scalar(key, "base"), build_scalar(key, "ExtendedProfile"))])
+            self._set("profiles", build_sequence(key, [self._profile]))
         self._convert_profile_field(self._profile, name, name, key, value)
 
     def _convert_profiles(self, key: yaml.Node, value: yaml.Node) -> None:
-        profiles = []
+        profiles: list[yaml.Node] = []
         for position, item in enumerate(self._items("profiles", key, value)):
-            profile = _mapping(item, [(_scalar(item, "base"), _scalar(item, "ExtendedProfile"))])
+            profile = build_mapping(item, [(build_scalar(item, "base"), build_scalar(item, "ExtendedProfile"))])
             profiles.append(profile)
             for inner, node in self._fields(f"profiles[{position}]", item, item):
                 self._convert_profile_field(
                     profile, str(inner.value), f"profiles[{position}].{inner.value}", inner, node
                 )
-            self._add_strategy(profile)
-        self._set("profiles", yaml.SequenceNode("tag:yaml.org,2002:seq", profiles, key.start_mark))
+            self._finish_profile(profile)
+        self._set("profiles", build_sequence(key, profiles))
 
     def _convert_profile_field(
         self, profile: yaml.MappingNode, name: str, path: str, key: yaml.Node, value: yaml.Node
@@ -222,32 +212,35 @@ class _Converter:
                 profile.value.append((key, value))
                 self._note(key, path, "honoured")
             case "percentageOfNodesToScore":
-                profile.value.append((_scalar(key, "percentageOfClustersToScore"), value))
+                profile.value.append((build_scalar(key, "percentageOfClustersToScore"), value))
                 native = "percentageOfClustersToScore"
                 self._note(key, path, "translated", native, native=path.replace(name, native))
             case "plugins":
-                hooks = _mapping(value, list(self._convert_hooks(path, key, value)))
-                if _PREEMPTION in _list_enabled(hooks, "postFilter"):
-                    _enable(hooks, "filter", _PREEMPTION)
-                profile.value.append((key, hooks))
+                profile.value.append((key, build_mapping(value, list(self._convert_hooks(path, key, value)))))
             case "pluginConfig":
-                items = [item for item in self._convert_args(path, key, value) if item is not None]
-                profile.value.append((key, yaml.SequenceNode("tag:yaml.org,2002:seq", items, value.start_mark)))
+                items = merge_items(self._convert_args(path, key, value))
+                profile.value.append((key, build_sequence(value, items)))
             case _:
                 self._note(key, path, "refused", "there is no such field")
 
-    def _add_strategy(self, profile: yaml.MappingNode) -> None:
-        """Plugins of kube-scheduler are strategies of one plugin here."""
-        node, self._strategy = self._strategy, None
-        if node is None:
-            return
-        args = _mapping(node, [(_scalar(node, "strategy"), node)])
-        config = _mapping(node, [(_scalar(node, "name"), _scalar(node, "ResourceFit")), (_scalar(node, "args"), args)])
-        configs = _child(profile, "pluginConfig")
-        if configs is None:
-            configs = yaml.SequenceNode("tag:yaml.org,2002:seq", [], node.start_mark)
-            profile.value.append((_scalar(node, "pluginConfig"), configs))
-        configs.value.append(config)
+    def _finish_profile(self, profile: yaml.MappingNode) -> None:
+        """With what follows from plugins whose counterparts are enabled or set in another way."""
+        for name, at in self._lifted.items():
+            plugins = find_or_add(at, profile, "plugins", build_mapping(at, []))
+            every = find_or_add(at, plugins, MULTI_POINT, build_mapping(at, []))
+            enabled = find_or_add(at, every, "enabled", build_sequence(at, []))
+            if all(find_text(item, "name") != name for item in enabled.value):
+                enabled.value.append(build_mapping(at, [(build_scalar(at, "name"), build_scalar(at, name))]))
+        if self._fits_most is not None:
+            at = self._fits_most
+            native = COUNTERPARTS[FITS_MOST].native
+            strategy = build_mapping(at, [(build_scalar(at, "strategy"), build_scalar(at, MOST))])
+            item = build_mapping(
+                at, [(build_scalar(at, "name"), build_scalar(at, native)), (build_scalar(at, "args"), strategy)]
+            )
+            items = find_or_add(at, profile, "pluginConfig", build_sequence(at, []))
+            items.value[:] = merge_items([*items.value, item])
+        self._lifted, self._fits_most = {}, None
 
     def _convert_hooks(self, path: str, at: yaml.Node, node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
         for key, value in self._fields(path, at, node):
@@ -255,14 +248,14 @@ class _Converter:
             if hook not in (*HOOKS, MULTI_POINT):
                 self._note(key, where, "refused", "there is no such hook")
                 continue
-            lists: _Pairs = []
+            lists: Pairs = []
             for name, items in self._fields(where, key, value):
                 if name.value not in ("enabled", "disabled"):
                     self._note(name, f"{where}.{name.value}", "refused", "there is no such field")
                     continue
                 chosen = self._convert_entries(f"{where}.{name.value}", name, items)
-                lists.append((name, yaml.SequenceNode("tag:yaml.org,2002:seq", list(chosen), items.start_mark)))
-            yield key, _mapping(value, lists)
+                lists.append((name, build_sequence(items, list(chosen))))
+            yield key, build_mapping(value, lists)
 
     def _convert_entries(self, path: str, at: yaml.Node, node: yaml.Node) -> Iterator[yaml.Node]:
         seen: set[str] = set()
@@ -272,6 +265,8 @@ class _Converter:
             fields = {str(key.value): (key, value) for key, value in self._fields(where, item, item)}
             name = str(fields["name"][1].value) if "name" in fields else ""
             native = self._convert_name(where, item, name, is_enabled=is_enabled, becomes=becomes) if fields else None
+            if is_enabled and name == FITS_MOST:
+                self._fits_most = item
             weight = fields.get("weight")
             if weight is not None:
                 is_kept = native is not None and native not in seen
@@ -281,10 +276,10 @@ class _Converter:
             if native is None or native in seen:
                 continue
             seen.add(native)
-            parts: _Pairs = [(_scalar(item, "name"), _scalar(item, native))]
+            parts: Pairs = [(build_scalar(item, "name"), build_scalar(item, native))]
             if weight is not None and is_enabled and name != "TaintToleration":
                 parts.append(weight)
-            yield _mapping(item, parts)
+            yield build_mapping(item, parts)
 
     def _convert_name(
         self, where: str, item: yaml.Node, name: str, *, is_enabled: bool, becomes: str = ""
@@ -292,7 +287,10 @@ class _Converter:
         if not name:
             self._note(item, f"{where}.name", "refused", "is missing")
             return None
-        if name in _WITHOUT_COUNTERPART:
+        if name in NEEDS_NO_PLUGIN:
+            self._note(item, f"{where}.name", "ignored", NEEDS_NO_PLUGIN[name])
+            return None
+        if name in WITHOUT_COUNTERPART:
             note = f"{name} has no counterpart"
             self._note(item, f"{where}.name", "ignored", note)
             if is_enabled:
@@ -301,12 +299,14 @@ class _Converter:
         if name == "TaintToleration" and where.rpartition(".")[0].endswith(("preScore", "score")):
             self._note(item, f"{where}.name", "ignored", "taints of clusters have nothing to score")
             return None
-        native = _SAME.get(name, name)
-        if native in _NOT_IN_BASE and where.rpartition("[")[0].endswith(f".{MULTI_POINT}.disabled"):
-            self._note(item, f"{where}.name", "ignored", f"{native} is off unless a profile enables it")
+        hook = get_hook(where)
+        native = find_native(name, hook)
+        if hook and is_lifted(name, hook):
+            if is_enabled:
+                self._lifted.setdefault(native, item)
+            note = f"{native}, at all of its hooks" if is_enabled else f"{native} is off unless it is enabled"
+            self._note(item, f"{where}.name", "translated" if is_enabled else "ignored", note)
             return None
-        if name == "NodeResourcesMostAllocated" and is_enabled:
-            self._strategy = _scalar(item, "MostAllocated")
         is_same, becomes = native == name, f"{becomes or where}.name"
         note = "" if is_same else native
         self._note(item, f"{where}.name", "honoured" if is_same else "translated", note, native=becomes)
@@ -327,15 +327,17 @@ class _Converter:
                 continue
             name = str(fields["name"][1].value) if "name" in fields else ""
             native = self._convert_name(where, item, name, is_enabled=False)
+            counterpart = COUNTERPARTS.get(name)
             own = list(self._list_arguments(f"{where}.args", *fields["args"])) if "args" in fields else []
-            is_kept = native is not None and name not in _SAME
+            if native is not None and counterpart is not None:
+                yield self._translate_args(f"{where}.args.", item, counterpart, own)
+                continue
+            is_kept = native is not None
             for leaf, value in own:
                 if leaf.endswith((".apiVersion", ".kind")):
                     self._note(value, leaf, "ignored", "arguments have no version here")
                 elif leaf.endswith(".token") and not str(value.value).startswith("${"):
                     self._note(value, leaf, "refused", "a token has to come from a variable: write ${NAME}")
-                elif name == "NodeResourcesFit" and leaf.endswith(".scoringStrategy.type"):
-                    self._convert_strategy(leaf, value)
                 elif is_kept:
                     self._note(value, leaf, "honoured")
                 else:
@@ -346,24 +348,50 @@ class _Converter:
                     if own
                     else []
                 )
-                yield _mapping(
+                yield build_mapping(
                     item,
                     [
-                        (_scalar(item, "name"), _scalar(item, native or "")),
-                        (_scalar(item, "args"), _mapping(item, args)),
+                        (build_scalar(item, "name"), build_scalar(item, native or "")),
+                        (build_scalar(item, "args"), build_mapping(item, args)),
                     ],
                 )
 
-    def _convert_strategy(self, path: str, value: yaml.Node) -> None:
-        if value.value in _STRATEGIES:
-            self._strategy = value
-            self._note(value, path, "translated", "strategy of ResourceFit")
-        else:
-            self._note(value, path, "refused", f"ResourceFit has {' and '.join(_STRATEGIES)} only")
+    def _translate_args(
+        self, prefix: str, item: yaml.Node, counterpart: Counterpart, given: list[tuple[str, yaml.Node]]
+    ) -> yaml.Node | None:
+        args: dict[str, yaml.Node] = {}
+        for leaf, value in given:
+            argument, path = find_argument(counterpart, leaf.removeprefix(prefix)), leaf.removeprefix(prefix)
+            if path in ("apiVersion", "kind"):
+                self._note(value, leaf, "ignored", "arguments have no version here")
+            elif argument == "strategy" and value.value not in counterpart.strategies:
+                note = f"{counterpart.native} has no strategy {value.value}"
+                self._note(value, leaf, "ignored", note)
+                self._result.warnings.append(f"{leaf}: {note}: it is left out")
+            elif argument == "resources":
+                args.setdefault(argument, build_sequence(value, [])).value.append(value)
+                self._note(value, leaf, "translated", argument)
+            elif argument:
+                args[argument] = value
+                self._note(value, leaf, "translated", argument)
+            elif path.startswith(("resources", "scoringStrategy.resources")) and path.endswith(".weight"):
+                self._note(value, leaf, "ignored", "all resources weigh the same")
+            else:
+                self._note(value, leaf, "ignored", f"{counterpart.native} takes no such arguments")
+        if not args:
+            return None
+        pairs: Pairs = [(build_scalar(item, name), node) for name, node in args.items()]
+        return build_mapping(
+            item,
+            [
+                (build_scalar(item, "name"), build_scalar(item, counterpart.native)),
+                (build_scalar(item, "args"), build_mapping(item, pairs)),
+            ],
+        )
 
     def _list_arguments(self, path: str, at: yaml.Node, node: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
         for key, value in self._fields(path, at, node):
-            yield from _leaves(f"{path}.{key.value}", value)
+            yield from list_leaves(f"{path}.{key.value}", value)
 
     # --- building -----------------------------------------------------------------------------------------------------
 
@@ -373,14 +401,14 @@ class _Converter:
         for section in sections:
             prefix = f"{prefix}.{section}" if prefix else section
             if prefix not in self._sections:
-                self._sections[prefix] = _mapping(value, [])
-                inner.value.append((_scalar(value, section), self._sections[prefix]))
+                self._sections[prefix] = build_mapping(value, [])
+                inner.value.append((build_scalar(value, section), self._sections[prefix]))
             inner = self._sections[prefix]
-        inner.value.append((_scalar(value, name), value))
+        inner.value.append((build_scalar(value, name), value))
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def _fields(self, path: str, at: yaml.Node, node: yaml.Node) -> _Pairs:
+    def _fields(self, path: str, at: yaml.Node, node: yaml.Node) -> Pairs:
         if isinstance(node, yaml.MappingNode) and node.value:
             return list(node.value)
         self._note_missing(path, at, node, is_right=isinstance(node, yaml.MappingNode), expected="a mapping")
@@ -401,49 +429,3 @@ class _Converter:
     def _note(self, node: yaml.Node, path: str, treatment: Treatment, note: str = "", *, native: str = "") -> None:
         line = node.start_mark.line + 1
         self._result.fields.append(Conversion(path, treatment, note, line, native or path))
-
-
-def _list_enabled(hooks: yaml.MappingNode, hook: str) -> list[str]:
-    entries = _child(_child(hooks, hook), "enabled")
-    return [] if entries is None else [str(_child(item, "name").value) for item in entries.value]
-
-
-def _enable(hooks: yaml.MappingNode, hook: str, plugin: str) -> None:
-    if plugin in _list_enabled(hooks, hook):
-        return
-    section = _child(hooks, hook)
-    if section is None:
-        section = _mapping(hooks, [])
-        hooks.value.append((_scalar(hooks, hook), section))
-    entries = _child(section, "enabled")
-    if entries is None:
-        entries = yaml.SequenceNode("tag:yaml.org,2002:seq", [], hooks.start_mark)
-        section.value.append((_scalar(hooks, "enabled"), entries))
-    entries.value.append(_mapping(hooks, [(_scalar(hooks, "name"), _scalar(hooks, plugin))]))
-
-
-def _child(node: Any, name: str) -> Any:
-    return next((value for key, value in node.value if key.value == name), None) if node is not None else None
-
-
-def _leaves(path: str, node: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
-    if isinstance(node, yaml.MappingNode) and node.value:
-        for key, value in node.value:
-            yield from _leaves(f"{path}.{key.value}", value)
-    elif isinstance(node, yaml.SequenceNode) and node.value:
-        for position, item in enumerate(node.value):
-            yield from _leaves(f"{path}[{position}]", item)
-    else:
-        yield path, node
-
-
-def _mapping(at: yaml.Node, pairs: list[tuple[yaml.Node, yaml.Node]]) -> yaml.MappingNode:
-    return yaml.MappingNode(_MAP, pairs, at.start_mark, at.end_mark)
-
-
-def _texts(at: yaml.Node, texts: Sequence[str]) -> yaml.SequenceNode:
-    return yaml.SequenceNode("tag:yaml.org,2002:seq", [_scalar(at, text) for text in texts], at.start_mark)
-
-
-def _scalar(at: yaml.Node, text: str) -> yaml.ScalarNode:
-    return yaml.ScalarNode(_TEXT, text, at.start_mark, at.end_mark)

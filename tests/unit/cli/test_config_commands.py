@@ -63,12 +63,7 @@ profiles:
   percentageOfNodesToScore: 30
   plugins:
     multiPoint:
-      enabled: [{name: PodTopologySpread, weight: 4}, {name: SelectorSpread}, {name: Coscheduling}]
-      disabled: [{name: DefaultPreemption}, {name: NodeResourceTopologyMatch}]
-    preFilter:
-      enabled: [{name: CapacityScheduling}]
-    postFilter:
-      enabled: [{name: DefaultPreemption}]
+      enabled: [{name: PodTopologySpread, weight: 4}, {name: SelectorSpread}]
     filter:
       disabled: [{name: NodePorts}]
     score:
@@ -133,13 +128,6 @@ def test_C_12_every_field_is_reported_and_the_result_is_correct(
     native.write_text(out, encoding="utf-8")
     assert yaml.safe_load(out)["evaluation"] == {"parallelism": 16, "percentageOfClustersToScore": 50}
     assert yaml.safe_load(out)["debug"] == {"enabled": True}
-    assert "translated profiles[0].plugins.multiPoint.enabled[2].name: GangPlacement\n" in report
-    assert "ignored    profiles[0].plugins.multiPoint.disabled[0].name: DefaultPreemption is off unless" in report
-    assert "honoured   profiles[0].plugins.postFilter.enabled[0].name\n" in report
-    assert "translated profiles[0].plugins.preFilter.enabled[0].name: QuotaFit\n" in report
-    assert {"name": "ResourceFit", "args": {"strategy": "MostAllocated"}} in yaml.safe_load(out)["profiles"][0][
-        "pluginConfig"
-    ]
     assert check_config(native) == 0
     warnings = [line for line in capsys.readouterr().err.splitlines() if "has no effect yet" not in line]
     assert warnings == []
@@ -182,10 +170,6 @@ def test_only_the_newest_version_is_taken_without_a_warning(
         ("extenders: [{managedResources: [{gpu: 1}]}]", "extenders[0].managedResources[0].gpu: there is no such field"),
         ("extenders: [{httpTimeout: soon}]", "extenders[0].httpTimeout: should be a duration such as 5s"),
         ("extenders: [{tlsConfig: {caData: x}}]", "extenders[0].tlsConfig.caData: give a file: tlsConfig.caFile"),
-        (
-            "pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: RequestedToCapacityRatio}}}]",
-            "pluginConfig[0].args.scoringStrategy.type: ResourceFit has LeastAllocated and MostAllocated only",
-        ),
         ("leaderElection: {resourceLock: endpoints}", "leaderElection.resourceLock: only leases are held"),
         ("nodes: 5", "nodes: there is no such field"),
         (
@@ -248,6 +232,96 @@ def test_C_12_a_field_of_another_type_is_refused(
     assert convert_config(document) == 2
     assert f"refused    {complaint}" in capsys.readouterr().err.splitlines()
     assert check_config(document) == 2
+
+
+PLUGINS = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: packed
+  plugins:
+    queueSort: {enabled: [{name: Coscheduling}], disabled: [{name: "*"}]}
+    preFilter: {enabled: [{name: Coscheduling}, {name: CapacityScheduling}], disabled: [{name: Coscheduling}]}
+    filter: {enabled: [{name: NodeName}, {name: NetworkOverhead}]}
+    postFilter: {enabled: [{name: CapacityScheduling}], disabled: [{name: DefaultPreemption}]}
+    score: {enabled: [{name: NodeResourcesMostAllocated, weight: 2}], disabled: [{name: NodeResourcesLeastAllocated}]}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      apiVersion: kubescheduler.config.k8s.io/v1
+      ignoredResources: [example.com/dongle]
+      scoringStrategy: {type: RequestedToCapacityRatio, resources: [{name: cpu, weight: 3}, {name: example.com/gpu}]}
+  - name: NodeResourcesBalancedAllocation
+    args: {resources: [{name: cpu, weight: 1}, {name: memory, weight: 1}]}
+  - name: NodeResourcesMostAllocated
+    args: {resources: [{name: memory}]}
+  - name: NodeResourceTopologyMatch
+    args: {scoringStrategy: {type: BalancedAllocation}, cacheResyncPeriodSeconds: 5}
+  - name: DefaultPreemption
+    args: {minCandidateNodesPercentage: 20}
+  - name: Coscheduling
+    args: {permitWaitingTimeSeconds: 10}
+"""
+
+
+def test_C_12_plugins_and_their_arguments_become_their_counterparts(
+    document: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document.write_text(PLUGINS, encoding="utf-8")
+    prefix = "profiles[0].plugin"
+
+    assert convert_config(document) == 0
+    out, err = capsys.readouterr()
+    report = {line.split()[1].rstrip(":"): line for line in err.splitlines() if re.match(r"\w+ +profiles", line)}
+    for path, line in {
+        "s.queueSort.enabled[0].name": "translated : PrioritySort",
+        "s.preFilter.enabled[0].name": "translated : GangPlacement, at all of its hooks",
+        "s.preFilter.enabled[1].name": "translated : QuotaFit, at all of its hooks",
+        "s.preFilter.disabled[0].name": "ignored : GangPlacement is off unless it is enabled",
+        "s.filter.enabled[0].name": "ignored : placements of type PickFixed name their clusters",
+        "s.filter.enabled[1].name": "ignored : NetworkOverhead has no counterpart",
+        "s.postFilter.enabled[0].name": "translated : DefaultPreemption, at all of its hooks",
+        "s.postFilter.disabled[0].name": "ignored : DefaultPreemption is off unless it is enabled",
+        "s.score.enabled[0].name": "translated : ResourceFit",
+        "Config[0].args.apiVersion": "ignored : arguments have no version here",
+        "Config[0].args.ignoredResources[0]": "ignored : ResourceFit takes no such arguments",
+        "Config[0].args.scoringStrategy.type": "ignored : ResourceFit has no strategy RequestedToCapacityRatio",
+        "Config[0].args.scoringStrategy.resources[0].name": "translated : resources",
+        "Config[0].args.scoringStrategy.resources[0].weight": "ignored : all resources weigh the same",
+        "Config[3].args.scoringStrategy.type": "translated : strategy",
+        "Config[4].args.minCandidateNodesPercentage": "ignored : DefaultPreemption takes no such arguments",
+        "Config[5].args.permitWaitingTimeSeconds": "ignored : GangPlacement takes no such arguments",
+    }.items():
+        treatment, _, note = line.partition(" ")
+        assert report[f"{prefix}{path}"] == f"{treatment:<10} {prefix}{path}{note}"
+    assert [line for line in err.splitlines() if line.startswith("warning")] == [
+        f"warning: {prefix}s.filter.enabled[1].name: NetworkOverhead has no counterpart: it is left out",
+        f"warning: {prefix}Config[0].args.scoringStrategy.type: ResourceFit has no strategy RequestedToCapacityRatio: "
+        "it is left out",
+    ]
+    (profile,) = yaml.safe_load(out)["profiles"]
+    assert {item["name"]: item["args"] for item in profile["pluginConfig"]} == {
+        "ResourceFit": {"resources": ["cpu", "example.com/gpu"], "strategy": "MostAllocated"},
+        "BalancedAllocation": {"resources": ["cpu", "memory"]},
+        "PoolTopologyMatch": {"strategy": "BalancedAllocation"},
+    }
+    enabled = [item["name"] for item in profile["plugins"]["multiPoint"]["enabled"]]
+    assert enabled == ["GangPlacement", "QuotaFit", "DefaultPreemption"]
+
+    native = tmp_path / "native.yaml"
+    native.write_text(out, encoding="utf-8")
+    assert check_config(native) == 0
+    assert check_config(document) == 0
+
+
+def test_a_plugin_that_is_a_strategy_becomes_an_argument(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = "plugins: {score: {enabled: [{name: NodeResourcesMostAllocated}], disabled: [{name: '*'}]}}\n"
+    head = "apiVersion: kubescheduler.config.k8s.io/v1alpha1\nkind: KubeSchedulerConfiguration\n"
+    document.write_text(head + lines, encoding="utf-8")
+
+    assert convert_config(document) == 0
+    (profile,) = yaml.safe_load(capsys.readouterr().out)["profiles"]
+    assert profile["pluginConfig"] == [{"name": "ResourceFit", "args": {"strategy": "MostAllocated"}}]
 
 
 def test_C_12_an_empty_field_is_reported_too(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
