@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -77,6 +78,10 @@ class RequestContext:
         if text is not None and self.prefers_text():
             return self.send(encode_answer(text().encode(), "text/plain", tag=tag, state=state))
         return self.send(encode_answer(msgspec.json.encode(value), "application/json", tag=tag, state=state))
+
+    async def answer_large(self, value: Any, *, text: Callable[[], str] | None = None, state: str = "") -> Response:
+        """As `answer`, in a thread: what is megabytes takes long to encode."""
+        return await asyncio.to_thread(self.answer, value, text=text, state=state)
 
     def send(self, answer: EncodedAnswer) -> Response:
         """Nothing but the headers if the client has these bytes."""

@@ -69,7 +69,7 @@ async def simulate(context: CurrentRequest) -> Response:
     if request.impact:
         await context.require_operator()
     simulated = await simulate_placement(context.backend, context.permissions, key, request)
-    return context.answer(
+    return await context.answer_large(
         simulated,
         text=lambda: render_simulated(
             Simulated(simulated.answer, simulated.compare, simulated.would_run), simulated.impact
@@ -82,7 +82,7 @@ async def _simulate_steps(context: RequestContext, request: ScenarioRequest) -> 
     await context.require_operator()
     await require_rights(context.permissions, request)
     answer, text = await play_scenario(context.backend, context.permissions, request)
-    return context.answer(answer, text=lambda: text)
+    return await context.answer_large(answer, text=lambda: text)
 
 
 @router.post(
@@ -103,7 +103,7 @@ async def replay(context: CurrentRequest) -> Response:
     elif change is not None:
         raise unprocessable("change", change, "change should be an object", 'send {"edits": […]} or leave it out')
     report = await replay_attempts(context.backend, context.permissions, convert_body(document, ReplayRequest))
-    return context.answer(report, text=lambda: render_replay(report))
+    return await context.answer_large(report, text=lambda: render_replay(report))
 
 
 @router.get(
@@ -120,4 +120,4 @@ async def snapshot(context: CurrentRequest) -> Response:
     backend = context.backend
     async with backend.evaluator.admit(context.permissions.caller.name), backend.evaluator.turn():
         document = build_snapshot_document(backend.live, backend.effective.settings)
-    return context.answer(document)
+    return await context.answer_large(document)

@@ -34,8 +34,9 @@ def build_snapshot_document(live: LiveState, settings: Settings) -> SnapshotDocu
     )
 
 
-def _list_documents(stores: Iterable[Store[Any]]) -> tuple[dict[str, Any], ...]:
-    return tuple(observed.document() for store in stores for observed in store.values())
+def _list_documents(stores: Iterable[Store[Any]]) -> tuple[Any, ...]:
+    """As read: to decode large ones takes long."""
+    return tuple(msgspec.Raw(observed.raw) for store in stores for observed in store.values())
 
 
 def list_cluster_documents(live: LiveState) -> Iterator[dict[str, Any]]:

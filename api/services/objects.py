@@ -40,7 +40,6 @@ from fleet.model.views import (
     Condition,
     LabelSelector,
     MemberCluster,
-    PlacementPolicy,
     PlacementStatus,
     ResourceUsage,
     Toleration,
@@ -56,8 +55,18 @@ _BETWEEN_TURNS: Final = 64
 """Clusters: about a millisecond."""
 
 
+class _Policy(View, frozen=True):
+    """What is shown of a policy: its affinity has no bound, and takes long to decode."""
+
+    placement_type: str = PICK_ALL
+    cluster_names: tuple[str, ...] = ()
+    number_of_clusters: int | None = None
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
 class _Spec(View, frozen=True):
-    policy: PlacementPolicy | None = None
+    policy: _Policy | None = None
 
 
 def build_placement_model(live: LivePlacement, visibility: Visibility) -> PlacementModel:
@@ -105,18 +114,18 @@ def _build_toleration_model(toleration: Toleration) -> TolerationModel:
     )
 
 
-def _count_wanted(kind: str, policy: PlacementPolicy) -> int | None:
+def _count_wanted(kind: str, policy: _Policy) -> int | None:
     if kind == PICK_FIXED:
         return len(set(policy.cluster_names))
     return policy.number_of_clusters if kind == PICK_N else None
 
 
-def _read_policy(live: LivePlacement) -> PlacementPolicy:
+def _read_policy(live: LivePlacement) -> _Policy:
     """An invalid policy is shown as an empty one: `why` explains what is wrong with it."""
     try:
-        return msgspec.json.decode(live.placement.view.spec, type=_Spec).policy or PlacementPolicy()
+        return msgspec.json.decode(live.placement.view.spec, type=_Spec).policy or _Policy()
     except msgspec.MsgspecError:
-        return PlacementPolicy()
+        return _Policy()
 
 
 def _collect_targets(bindings: Iterable[Binding]) -> set[str]:
@@ -164,15 +173,19 @@ class PlacementFilter:
 async def list_placements(
     backend: Backend, permissions: Permissions, chosen: PlacementFilter, *, limit: int, cursor: str | None
 ) -> PlacementPage:
-    """Those that the caller may list and the filter selects."""
+    """Those that the caller may list and the filter selects. Other requests may be answered between two placements."""
     keys = await list_visible_keys(backend, permissions, chosen.namespace)
     if chosen.fulfilled is not None or chosen.labels is not None:
         keys = [key async for key in _filter(backend, keys, chosen)]
     visibility = await permissions.load_visibility(backend.live.caches.clusters)
     page = take_page(keys, limit=limit, cursor=cursor, list_name="placements")
-    placements = (backend.live.find_placement(key) for key in page.keys)
-    items = tuple(build_placement_model(placement, visibility) for placement in placements if placement is not None)
-    return PlacementPage(items=items, next=page.next)
+    items = []
+    for key in page.keys:
+        await asyncio.sleep(0)
+        placement = backend.live.find_placement(key)
+        if placement is not None:
+            items.append(build_placement_model(placement, visibility))
+    return PlacementPage(items=tuple(items), next=page.next)
 
 
 async def _filter(backend: Backend, keys: Iterable[str], chosen: PlacementFilter) -> AsyncIterator[str]:

@@ -261,14 +261,14 @@ async def update_with_retries(
     """The object after the change; None if it is gone.
 
     The first attempt works on `cached` where it is given. After a failure the object is read live and `change` is
-    called again, so a change must not keep state between calls.
+    called again, so a change must not keep state between calls. The spec is not decoded, and stays as it is.
     """
 
     async def attempt() -> Observed[V]:
         nonlocal cached
         present, cached = cached, None
         present = present or await objects.get(key)
-        wanted = change(present.document())
+        wanted = change(present.document_around_spec())
         if wanted is None:
             return present
         return await (objects.replace_status(wanted) if status else objects.replace(wanted))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +15,7 @@ import structlog
 
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, LeadershipLost, NotLeading, find_first_error
-from fleet.eventloop import loop_factory
+from fleet.eventloop import loop_factory, tune_collector
 from fleet.manager.config_reload import ConfigReload
 from fleet.manager.health import HealthChecks, HealthServer
 from fleet.manager.hub_connection import connect
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from fleet.clock import Clock
     from fleet.history import History
     from fleet.kube.api import Api
-
-GC_THRESHOLDS: Final = (10_000, 50, 50)
-"""Thresholds of the garbage collector. Reference cycles are rare here, so the defaults would run it too often."""
 
 STOPPED: Final = 0
 FAILED: Final = 1
@@ -59,7 +55,7 @@ class ControllerOptions:
 def run_controller(options: ControllerOptions) -> int:
     """Exit code 0 after a signal; 1 if the lease is lost, an error occurs or keys in flight are cancelled."""
     configure(options.settings.logging.level, options.settings.logging.format)
-    gc.set_threshold(*GC_THRESHOLDS)
+    tune_collector()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             return runner.run(_serve(options))

@@ -16,11 +16,13 @@ import msgspec
 QuantityText = str | int | float
 
 
-class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Base of all views: immutable, camelCase on the wire."""
+class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """Base of all views: immutable, camelCase on the wire.
+
+    The garbage collector leaves them out: what is decoded has no cycles, and a large policy is tens of thousands."""
 
 
-class Metadata(View, frozen=True, gc=False):
+class Metadata(View, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -39,7 +41,7 @@ class Metadata(View, frozen=True, gc=False):
         return self.annotations.get(key) if self.annotations else None
 
 
-class Condition(View, frozen=True, gc=False):
+class Condition(View, frozen=True):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -51,7 +53,7 @@ class Condition(View, frozen=True, gc=False):
 # --- member clusters ------------------------------------------------------------------------------------------------
 
 
-class Taint(View, frozen=True, gc=False):
+class Taint(View, frozen=True):
     key: str = ""
     value: str = ""
     effect: str = ""
@@ -61,7 +63,7 @@ class MemberClusterSpec(View, frozen=True):
     taints: tuple[Taint, ...] = ()
 
 
-class PropertyValue(View, frozen=True, gc=False):
+class PropertyValue(View, frozen=True):
     value: str = ""
     observation_time: str | None = None
 
@@ -122,7 +124,7 @@ class PropertySelector(View, frozen=True):
     match_expressions: tuple[PropertyRequirement, ...] = ()
 
 
-class PropertySorter(View, frozen=True, gc=False):
+class PropertySorter(View, frozen=True):
     name: str = ""
     sort_order: str = ""
 
@@ -155,13 +157,13 @@ class Affinity(View, frozen=True):
     cluster_affinity: ClusterAffinity | None = None
 
 
-class TopologySpreadConstraint(View, frozen=True, gc=False):
+class TopologySpreadConstraint(View, frozen=True):
     topology_key: str = ""
     max_skew: int = 1
     when_unsatisfiable: str = "DoNotSchedule"
 
 
-class Toleration(View, frozen=True, gc=False):
+class Toleration(View, frozen=True):
     key: str = ""
     operator: str = "Equal"
     value: str = ""
@@ -180,7 +182,7 @@ class PlacementPolicy(View, frozen=True):
 # --- policy snapshots -----------------------------------------------------------------------------------------------
 
 
-class ClusterScore(View, frozen=True, gc=False, omit_defaults=False):
+class ClusterScore(View, frozen=True, omit_defaults=False):
     """An absent part is not zero: it stays absent when the score is published again."""
 
     affinity_score: int | msgspec.UnsetType = msgspec.UNSET
@@ -327,12 +329,12 @@ class StagedUpdateRun(View, frozen=True):
 # --- companions of placements ---------------------------------------------------------------------------------------
 
 
-class Gate(View, frozen=True, gc=False):
+class Gate(View, frozen=True):
     name: str = ""
     message: str = ""
 
 
-class Approvers(View, frozen=True, gc=False):
+class Approvers(View, frozen=True):
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
 
@@ -347,7 +349,7 @@ class ApprovalRule(View, frozen=True):
     sticky: bool = False
 
 
-class DataSet(View, frozen=True, gc=False):
+class DataSet(View, frozen=True):
     name: str = ""
     bytes: QuantityText = 0
 
@@ -370,7 +372,7 @@ class PlacementTerms(View, frozen=True):
     preferred: tuple[WeightedPlacementTerm, ...] = ()
 
 
-class PlacementHint(View, frozen=True, gc=False):
+class PlacementHint(View, frozen=True):
     cluster: str = ""
     owner: str = ""
     expires_at: str = ""
@@ -391,7 +393,7 @@ class PlacementOptionsSpec(View, frozen=True):
     group: str = ""
 
 
-class WaitingTarget(View, frozen=True, gc=False, omit_defaults=True):
+class WaitingTarget(View, frozen=True):
     cluster: str = ""
     plugin: str = ""
     rule: str = ""
@@ -399,13 +401,13 @@ class WaitingTarget(View, frozen=True, gc=False, omit_defaults=True):
     deadline: str | None = None
 
 
-class NominatedTarget(View, frozen=True, gc=False):
+class NominatedTarget(View, frozen=True):
     cluster: str = ""
     since: str = ""
     cause: str = ""
 
 
-class PriorityClass(View, frozen=True, gc=False):
+class PriorityClass(View, frozen=True):
     """Of Kubernetes itself."""
 
     metadata: Metadata = Metadata()
@@ -413,7 +415,7 @@ class PriorityClass(View, frozen=True, gc=False):
     preemption_policy: str | None = None
 
 
-class DisruptionBudgetSpec(View, frozen=True, gc=False):
+class DisruptionBudgetSpec(View, frozen=True):
     max_unavailable: int | str | None = None
     min_available: int | str | None = None
 
@@ -425,7 +427,7 @@ class DisruptionBudget(View, frozen=True):
     spec: DisruptionBudgetSpec = DisruptionBudgetSpec()
 
 
-class PreemptionStatus(View, frozen=True, gc=False):
+class PreemptionStatus(View, frozen=True):
     cluster: str = ""
     priority: int = 0
     phase: str = ""
@@ -452,7 +454,7 @@ class PlacementOptions(View, frozen=True):
     status: PlacementOptionsStatus = PlacementOptionsStatus()
 
 
-class Approver(View, frozen=True, gc=False):
+class Approver(View, frozen=True):
     user: str = ""
     groups: tuple[str, ...] = ()
 
@@ -484,7 +486,7 @@ class PlacementGroupSpec(View, frozen=True):
     on_partial_bind: str = "keep"
 
 
-class GroupTarget(View, frozen=True, gc=False):
+class GroupTarget(View, frozen=True):
     placement: str = ""
     placement_uid: str = msgspec.field(default="", name="placementUID")
     clusters: tuple[str, ...] = ()
@@ -581,10 +583,10 @@ class Observed(msgspec.Struct, Generic[V], frozen=True):
         """The status as read; the rest is not decoded, which takes long where a policy is large."""
         return _decode_status(self.raw).status or {}
 
-    def with_status(self, status: dict[str, Any]) -> dict[str, Any]:
-        """The document to send back with another status; only its metadata are decoded."""
-        fields: dict[str, Any] = _decode_fields(self.raw)
-        return {**fields, "metadata": msgspec.json.decode(fields["metadata"]), "status": status}
+    def document_around_spec(self) -> dict[str, Any]:
+        """As `document`, with the spec as read, which takes long to decode where a policy is large."""
+        fields = _decode_fields(self.raw)
+        return {name: text if name == "spec" else msgspec.json.decode(text) for name, text in fields.items()}
 
 
 class _WithStatus(msgspec.Struct, frozen=True):

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from api.live.answer_cache import EncodedAnswer, encode_answer
+from api.routers import request_context
 from fleet.framework.policy.terms import LabelTest
 from fleet.snapshot.frame import Frame
 from tests.api.stage import Stage, alone, staged
@@ -92,3 +94,20 @@ async def test_a_small_policy_is_not_worth_a_thread(stage: Stage) -> None:
         evaluated = await backend.evaluator.evaluate_live(placement)
 
     assert not evaluated.is_large
+
+
+@staged
+async def test_what_is_simulated_is_encoded_apart_from_the_event_loop(stage: Stage) -> None:
+    threads: list[int] = []
+
+    def encode_noted(*args: Any, **more: Any) -> EncodedAnswer:
+        threads.append(threading.get_ident())
+        return encode_answer(*args, **more)
+
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(request_context, "encode_answer", encode_noted)
+        answer = await stage.post("/v1/simulate", {"placement": {"ref": "web"}})
+
+    assert answer.status_code == 200
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from api.services import objects
+from fleet.model.views import Observed
 from tests.api.stage import AUTHOR, CLUSTERS, HIDDEN, READER, SEEN, Stage, staged
 
 
@@ -165,3 +173,54 @@ async def test_W_10_a_hidden_cluster_and_one_that_does_not_exist_are_refused_ali
 
     assert (hidden.status_code, nowhere.status_code) == (403, 403)
     assert hidden.text.replace("dub-1", "nowhere") == nowhere.text
+
+
+@staged
+async def test_others_take_turns_with_a_list_of_placements(stage: Stage) -> None:
+    turns, seen = 0, list[int]()
+    build = objects.build_placement_model
+
+    def build_noted(*args: Any) -> Any:
+        seen.append(turns)
+        return build(*args)
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(objects, "build_placement_model", build_noted)
+        others = asyncio.create_task(take_turns())
+        await stage.json("/v1/placements")
+        others.cancel()
+
+    assert len(seen) == 3
+    assert len(set(seen)) == 3
+
+
+def test_the_affinity_of_a_policy_is_not_decoded_to_show_a_placement() -> None:
+    shown = msgspec.json.decode(b'{"policy":{"placementType":"PickN","affinity":"skipped"}}', type=objects._Spec)
+
+    assert shown.policy is not None
+    assert shown.policy.placement_type == "PickN"
+
+
+@staged
+async def test_a_snapshot_has_objects_as_they_were_read(stage: Stage) -> None:
+    """To decode large ones would hold the event loop."""
+    decoded: list[str] = []
+    document = Observed.document
+
+    def document_noted(observed: Observed[Any]) -> dict[str, Any]:
+        decoded.append(observed.view.metadata.name)
+        return document(observed)
+
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(Observed, "document", document_noted)
+        found = await stage.json("/v1/snapshot")
+
+    assert {one["metadata"]["name"] for one in found["placements"]} == {"web", "big", "cache"}
+    assert all("spec" in one for one in (*found["policySnapshots"], *found["bindings"]))
+    assert decoded == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from api.auth.access import HubAuthorizer
 from api.http.server import ListenOptions, serve_app
 from api.live.embedded import build_live_state
 from fleet.clock import SystemClock
-from fleet.eventloop import loop_factory
+from fleet.eventloop import loop_factory, tune_collector
 from fleet.manager.hub_connection import connect
 from fleet.manager.logs import configure
 from fleet.manager.manager import Manager
@@ -26,7 +25,7 @@ def main() -> None:
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--ready-file", type=Path, required=True)
     options = parser.parse_args()
-    gc.set_threshold(10_000, 50, 50)  # as in the process of a controller
+    tune_collector()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(options.kubeconfig, options.ready_file))
 

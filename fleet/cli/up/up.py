@@ -32,7 +32,7 @@ from fleet.demo.headlines import Headline, Headlines
 from fleet.demo.status_rows import is_decided
 from fleet.demo.workloads import placement_keys
 from fleet.errors import ApiError, ConfigurationError, find_first_error
-from fleet.eventloop import loop_factory
+from fleet.eventloop import loop_factory, tune_collector
 from fleet.hub.http.server import Endpoint, HubSettings, serve
 from fleet.informers.cache import Caches
 from fleet.kube.api import Method, Request
@@ -78,6 +78,7 @@ def run_up(options: UpOptions) -> int:
     build_profiles(effective.settings)
     _check_writable(options)
     _check_port(options)
+    tune_collector()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             runner.run(_up(options, effective))

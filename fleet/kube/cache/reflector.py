@@ -51,8 +51,8 @@ from fleet.kube.resource import Resource, key_of
 T = TypeVar("T")
 
 _PAGE_SIZE: Final = 500
-_BATCH_SIZE: Final = 100
-"""Objects of a page between two yields to the event loop: one or two milliseconds of decoding."""
+_BATCH_BYTES: Final = 256 * 1024
+"""Of the objects of a page between two yields to the event loop: one or two milliseconds of decoding."""
 _MAX_STUCK: Final = 3
 """Failed watches in a row from the same version before listing again."""
 
@@ -283,10 +283,14 @@ class Reflector(Generic[T]):
             raise
 
     async def _add_page(self, relist: Relist[T], items: list[msgspec.Raw]) -> None:
-        for start in range(0, len(items), _BATCH_SIZE):
-            for item in items[start : start + _BATCH_SIZE]:
-                self._add_listed(relist, bytes(item))
-            await asyncio.sleep(0)
+        size = 0
+        for item in items:
+            document = bytes(item)
+            self._add_listed(relist, document)
+            size += len(document)
+            if size > _BATCH_BYTES:
+                size = 0
+                await asyncio.sleep(0)
 
     def _add_listed(self, relist: Relist[T], document: bytes) -> None:
         try:

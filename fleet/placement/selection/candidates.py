@@ -12,7 +12,7 @@ from fleet.placement.selection import canonical_json as canonical
 from fleet.placement.selection.sanitizing import sanitize
 
 
-class OwnerUid(View, frozen=True, gc=False):
+class OwnerUid(View, frozen=True):
     uid: str = ""
 
 

@@ -35,7 +35,7 @@ PART_BYTES: Final = 800 * 1024
 Json = dict[str, Any]
 
 
-class _Name(View, frozen=True, gc=False):
+class _Name(View, frozen=True):
     name: str = ""
     namespace: str = ""
 

@@ -67,7 +67,7 @@ class PlacementStatusWriter:
             wanted = build_status(desired, now, prefix=context.prefix, now=self._now())
             if is_same_but_for_times(wanted, now.status_document()):
                 return now
-            return await objects.replace_status(now.with_status(wanted))
+            return await objects.replace_status({**now.document_around_spec(), "status": wanted})
 
         return await call_with_retries(
             attempt, retry_policy=self._retry_policy, on=(Conflict, Unavailable, ServerTimeout)

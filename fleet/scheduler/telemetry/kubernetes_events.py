@@ -36,6 +36,8 @@ POLICY_REMARKED: Final = "PolicyRemarked"
 _NAMES_SHOWN: Final = 10
 _MOST_REMARKED: Final = 8
 """Sets of mistakes that are reported for one policy: clusters come and go, and names with them."""
+_MOST_COMPARED: Final = 1_000
+"""Mistakes by which two sets are told apart."""
 
 
 class EventSink(Protocol):
@@ -147,7 +149,8 @@ class SchedulingEvents:
         A new leader does not repeat what the former one reported with its decision."""
         request = decision.request
         policy = (request.snapshot_uid, request.snapshot_generation, request.wanted)
-        names = frozenset((mistake.kind, mistake.field, mistake.subject, mistake.value) for mistake in mistakes)
+        compared = mistakes[:_MOST_COMPARED]
+        names = frozenset((mistake.kind, mistake.field, mistake.subject, mistake.value) for mistake in compared)
         remarked = self._remarked.get(request.key)
         if remarked is None and _find_published(decision) is not None:
             self._remarked[request.key] = _Remarked(policy, {names})

@@ -18,11 +18,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeVar
 
 from fleet.clock import Clock
-from fleet.eventloop import loop_factory
+from fleet.eventloop import loop_factory, tune_collector
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS
 from fleet.manager.logs import configure
 from fleet.manager.manager import SCHEDULER, Manager
-from fleet.manager.process import GC_THRESHOLDS
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.queue.item import QueueCounts
@@ -190,7 +189,7 @@ def run(scene: Coroutine[Any, Any, T]) -> T:
     """With the event loop and the collector of `fleet controller`."""
     configure("warning", "json")
     usual = gc.get_threshold()
-    gc.set_threshold(*GC_THRESHOLDS)
+    tune_collector()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(scene)

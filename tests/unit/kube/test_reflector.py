@@ -72,6 +72,27 @@ async def test_lists_page_by_page() -> None:
 
 
 @virtual
+async def test_others_take_turns_with_a_list_of_large_objects() -> None:
+    hub, turns, seen = Hub(), 0, list[int]()
+    for number in range(4):
+        hub.put(f"c{number}", spec={"taints": [{"key": "x" * 300_000}]})
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with watching(ScriptedApi(hub)) as scene:
+        scene.store.subscribe(lambda *_: seen.append(turns))
+        others = asyncio.create_task(take_turns())
+        await scene.reflector.wait_for_sync()
+        others.cancel()
+    assert len(seen) == 4
+    assert len(set(seen)) == 4
+
+
+@virtual
 async def test_what_changes_between_two_pages_is_told_once_and_in_order() -> None:
     hub = a_hub(*(f"c{number}" for number in range(9)))
     api = ScriptedApi(hub, page=3, changes_between_pages=["c0", "c8"])

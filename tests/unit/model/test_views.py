@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import NoneType, UnionType
@@ -190,3 +191,21 @@ def test_the_comparison_accepts_a_type_as_wide_as_the_kind_s(view: Any, kind: An
 )
 def test_the_comparison_refuses_a_narrower_type(view: Any, kind: Any) -> None:
     assert not accepts(view, kind)
+
+
+def test_the_collector_leaves_out_what_is_decoded_of_a_policy() -> None:
+    """A large one is tens of thousands of objects, and no view can be part of a cycle."""
+    term = b'{"labelSelector":{"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}}'
+    policy = msgspec.json.decode(
+        b'{"affinity":{"clusterAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":'
+        b'{"clusterSelectorTerms":[%b]}}}}' % term,
+        type=views.PlacementPolicy,
+    )
+
+    assert policy.affinity is not None
+    affinity = policy.affinity.cluster_affinity
+    assert affinity is not None
+    assert affinity.required is not None
+    (found,) = affinity.required.cluster_selector_terms
+    assert found.label_selector is not None
+    assert not any(map(gc.is_tracked, (policy, affinity, found, *found.label_selector.match_expressions)))

@@ -101,3 +101,16 @@ def test_a_new_leader_does_not_repeat_what_was_reported_with_the_decision_it_fin
     assert sink.messages == []
     report(events, replace(decide(WRONG, *FLEET, a_cluster("c").tainted("gpu")), previous=before))
     assert len(sink.messages) == 1, "mistakes that are new"
+
+
+def test_of_the_mistakes_of_a_large_policy_the_first_thousand_are_compared() -> None:
+    sink = Sink()
+    events = SchedulingEvents(sink)
+    tolerated = [f"key-{number}" for number in range(1_001)]
+    for keys in (tolerated, [*tolerated[:-1], "another"], ["another", *tolerated[1:]]):
+        policy = a_policy()
+        for key in keys:
+            policy = policy.tolerate(key, operator="Exists")
+        report(events, decide(policy))
+
+    assert len(sink.messages) == 2
