@@ -104,10 +104,14 @@ def left_open_after(scene: Scene, file: Path) -> list[str]:
         async with asyncio.timeout(90), await Transport.from_kubeconfig(file, clock=SystemClock()) as transport:
             await scene(transport)
 
-    with warnings.catch_warnings(record=True) as violations:
-        warnings.simplefilter("always", ResourceWarning)
-        asyncio.run(play())
-        gc.collect()
+    gc.disable()  # what the scene leaves stays in the youngest generation: there is no need to walk through all others
+    try:
+        with warnings.catch_warnings(record=True) as violations:
+            warnings.simplefilter("always", ResourceWarning)
+            asyncio.run(play())
+            gc.collect(0)
+    finally:
+        gc.enable()
     return [str(one.message) for one in violations if one.category is ResourceWarning]
 
 

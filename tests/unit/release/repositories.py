@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -63,11 +64,23 @@ class Clone:
 def create_remote(folder: Path) -> Path:
     bare = folder / "remote.git"
     subprocess.run(
-        ["git", "init", "--quiet", "--bare", "-b", "main", str(bare)], check=True, env={**os.environ, **IDENTITY}
+        ["git", "init", "--quiet", "--bare", "--template=", "-b", "main", str(bare)],
+        check=True,
+        env={**os.environ, **IDENTITY},
     )
+    (bare / "hooks").mkdir()
     return bare
 
 
 def clone_remote(bare: Path, folder: Path) -> Clone:
-    subprocess.run(["git", "clone", "--quiet", str(bare), str(folder)], check=True, capture_output=True)
+    subprocess.run(["git", "clone", "--quiet", "--template=", str(bare), str(folder)], check=True, capture_output=True)
     return Clone(folder)
+
+
+def copy_remote(folder: Path, copy: Path) -> Clone:
+    """Copies a folder's remote.git and the clone of it, which no git needs to run for."""
+    for name in ("remote.git", "clone"):
+        shutil.copytree(folder / name, copy / name)
+    config = copy / "clone" / ".git" / "config"
+    config.write_text(config.read_text(encoding="utf-8").replace(str(folder), str(copy)), encoding="utf-8")
+    return Clone(copy / "clone")
