@@ -98,6 +98,8 @@ class Author:
     """Of all hints to placements."""
     policies: dict[str, Json] = field(default_factory=dict)
     """Of the placements there are."""
+    least: dict[str, int] = field(default_factory=dict)
+    """By placement, `minTargets` of its options."""
     clusters: set[str] = field(default_factory=lambda: set(CLUSTERS))
 
     known: frozenset[str] = frozenset()
@@ -147,16 +149,19 @@ class Author:
             self._write(edit, key, {**self.policies[key], "numberOfClusters": self.rng.randrange(0, 9)})
 
     def _edit_options(self, edit: Edit) -> None:
-        if self.policies:
-            spec: Json = {}
-            if self.rng.random() < 0.7:
-                spec["minTargets"] = self.rng.randrange(1, 5)
-            if self.rng.random() < 0.5:
-                hinted = self.rng.sample(CLUSTERS, 2)
-                spec["placementHints"] = [
-                    {"cluster": name, "owner": "planner", "expiresAt": self.hints_end} for name in hinted
-                ]
-            _replace(edit, _options(self.rng.choice(sorted(self.policies)), spec))
+        if not self.policies:
+            return
+        key, spec = self.rng.choice(sorted(self.policies)), Json()
+        count = self.policies[key].get("numberOfClusters", 0)
+        if count and self.rng.random() < 0.7:
+            spec["minTargets"] = self.rng.randint(1, count)
+        if self.rng.random() < 0.5:
+            spec["placementHints"] = [
+                {"cluster": name, "owner": "planner", "expiresAt": self.hints_end}
+                for name in self.rng.sample(CLUSTERS, 2)
+            ]
+        self.least[key] = spec.get("minTargets", 0)
+        _replace(edit, _options(key, spec))
 
     def _add(self, edit: Edit) -> None:
         deleted = {key for _, key in edit.deleted}
@@ -185,6 +190,8 @@ class Author:
     # --- policies -----------------------------------------------------------------------------------------------------
 
     def _write(self, edit: Edit, key: str, policy: Json) -> None:
+        if "numberOfClusters" in policy:  # less than minTargets would be refused
+            policy = {**policy, "numberOfClusters": max(policy["numberOfClusters"], self.least.get(key, 0))}
         self.policies[key] = policy
         _replace(edit, _placement(key, policy))
 
