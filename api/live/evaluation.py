@@ -27,6 +27,7 @@ from fleet.explain.whatif.scenario import Scenario
 from fleet.external.extender_client import ExtenderClient
 from fleet.framework.context import NO_QUERY_RESULTS, decode_results
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.policy.quotas import Quotas
 from fleet.framework.policy.size import has_more_parts
 from fleet.framework.types import ExternalResult
 from fleet.history import HistoryAttempt, PartState, ReplayInputs
@@ -174,9 +175,11 @@ class DecisionEvaluator:
         """`existing` is what the hub has under the name of the document."""
         async with self.turn():
             known = () if existing is None else self._live.list_policy_snapshots(existing)
-            frame = self._live.frame()
+            quotas, frame = self._live.list_proposed_quotas(document), self._live.frame()
             try:
-                evaluated, before = await self.thread.run(self._evaluate_proposed, document, existing, known, frame)
+                evaluated, before = await self.thread.run(
+                    self._evaluate_proposed, document, existing, known, quotas, frame
+                )
             finally:
                 if existing is not None:
                     self._live.forget_if_deleted(existing)
@@ -190,9 +193,10 @@ class DecisionEvaluator:
         document: Mapping[str, Any],
         existing: LivePlacement | None,
         known: Sequence[Observed[PolicySnapshot]],
+        quotas: Quotas,
         frame: Frame,
     ) -> tuple[EvaluatedDecision, EvaluatedDecision | None]:
-        scenario = self._live.build_proposed_scenario(document, existing, known, frame)
+        scenario = self._live.build_proposed_scenario(document, existing, known, quotas, frame)
         before = None if existing is None else self._evaluate(existing, frame, NO_QUERY_RESULTS)
         return EvaluatedDecision(scenario, scenario.decide(), self.thread), before
 

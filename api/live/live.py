@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from api.http.problems import not_found, unavailable
 from api.live.placement_status import find_selector_problems
-from api.live.proposed_snapshots import build_first_snapshot, build_proposed_snapshot, read_proposed_annotations
+from api.live.proposed_snapshots import build_first_snapshot, build_proposed_snapshot, read_proposed_metadata
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import InvalidKey, NotLeading
 from fleet.explain.whatif.scenario import Scenario
@@ -26,7 +26,7 @@ from fleet.framework.approvals import ApprovalFacts
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.policy.quotas import Quotas
 from fleet.framework.policy.size import has_more_parts
-from fleet.framework.request import PlacementRequest, compile_request
+from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.framework import with_snapshot_lister
 from fleet.informers.cache import Caches, FleetTable, PlacementKinds
 from fleet.informers.placed_limits import PlacedLimits
@@ -34,7 +34,7 @@ from fleet.informers.recent_placements import RecentPlacements
 from fleet.kube.api import Api, WriteGate
 from fleet.kube.backoff import Jitter
 from fleet.kube.informer import InformerConfig
-from fleet.model.keys import SCHEDULER_NAME, UNSCHEDULED
+from fleet.model.keys import UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import (
     ApprovalRule,
@@ -57,7 +57,7 @@ from fleet.scheduler.priority_classes import PriorityClasses
 from fleet.scheduler.profiles.frameworks import Frameworks, build_configured_frameworks
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
 from fleet.scheduler.quotas.quota_ledger import QuotaLedger
-from fleet.scheduler.requests import RequestCache, add_labels
+from fleet.scheduler.requests import RequestCache
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import Settings
 from fleet.snapshot.frame import Frame
@@ -344,18 +344,11 @@ class LiveState:
         metadata = placement.placement.view.metadata
         if placement.snapshot is not None:
             request = self._requests.get(placement.snapshot, placement=metadata)
-            if self.frameworks.choose(request.scheduler_name).profile.reads_quotas:
-                request = replace(request, quotas=placement.quotas)
-            return self._build_scenario(placement.snapshot.view, request, placement.bindings, frame)
-        snapshot, name = build_first_snapshot(placement.placement), self.companions.scheduler_name_of(metadata)
-        request = compile_request(
-            snapshot,
-            placement_uid=metadata.uid,
-            scheduler_name=name,
-            placement_annotations=add_labels(metadata.annotations or {}, metadata.labels),
-        )
+            return self._build_scenario(placement.snapshot.view, request, placement.quotas, placement.bindings, frame)
+        snapshot = build_first_snapshot(placement.placement)
+        request = self._requests.compile(snapshot, placement=metadata)
         request = request.add_problems(find_selector_problems(placement.placement))
-        return self._build_scenario(snapshot, request, placement.bindings, frame)
+        return self._build_scenario(snapshot, request, placement.quotas, placement.bindings, frame)
 
     def forget_if_deleted(self, placement: LivePlacement) -> None:
         """After its scenario was built in a thread: what was compiled may have come after the deletion."""
@@ -371,26 +364,28 @@ class LiveState:
         document: Mapping[str, Any],
         existing: LivePlacement | None,
         known: Sequence[Observed[PolicySnapshot]],
+        quotas: Quotas,
         frame: Frame,
     ) -> Scenario:
-        """For a placement that the hub does not have, or has with another spec: its bindings stay in place. `known`
-        are its policy snapshots."""
-        annotations = read_proposed_annotations(document)
+        """For a placement that the hub does not have, or has with another spec: its bindings and options stay in place.
+        `known` are its policy snapshots."""
         if existing is None:
             uid, snapshot = "", build_proposed_snapshot(document)
         else:
             uid = existing.placement.view.metadata.uid
             snapshot = build_proposed_snapshot(document, existing=existing.placement, known=known)
-        request = compile_request(
-            snapshot,
-            placement_uid=uid,
-            scheduler_name=annotations.get(SCHEDULER_NAME, ""),
-            placement_annotations=add_labels(annotations, document["metadata"].get("labels")),
-        )
+        request = self._requests.compile(snapshot, placement=read_proposed_metadata(document, uid=uid))
         request = request.add_problems(
             find_proposed_problems(document["spec"], namespace=request.namespace, resource_filter=self._resource_filter)
         )
-        return self._build_scenario(snapshot, request, () if existing is None else existing.bindings, frame)
+        return self._build_scenario(snapshot, request, quotas, () if existing is None else existing.bindings, frame)
+
+    def list_proposed_quotas(self, document: Mapping[str, Any]) -> Quotas:
+        """What is in use of the quotas that the placement of a document would belong to."""
+        if not self.frameworks.reads_quotas:
+            return ()
+        metadata = read_proposed_metadata(document)
+        return self._quotas.list_proposed_shares(PlacementKey.of(metadata), metadata.labels)
 
     async def list_decided_placements(self) -> list[LivePlacement]:
         """Those that have a policy snapshot. There may be thousands: others get the event loop meanwhile."""
@@ -404,15 +399,22 @@ class LiveState:
         return listed
 
     def _build_scenario(
-        self, snapshot: PolicySnapshot, request: PlacementRequest, bindings: tuple[Binding, ...], frame: Frame
+        self,
+        snapshot: PolicySnapshot,
+        request: PlacementRequest,
+        quotas: Quotas,
+        bindings: tuple[Binding, ...],
+        frame: Frame,
     ) -> Scenario:
+        profile, now = self.frameworks.choose(request.scheduler_name).profile, self.now()
         question = DecisionInput(
             frame=frame,
-            request=request,
+            request=replace(request, quotas=quotas) if profile.reads_quotas else request,
             bindings=bindings,
-            profile=self.frameworks.choose(request.scheduler_name).profile,
-            now=self.now(),
+            profile=profile,
+            now=now,
             previous=snapshot.status,
+            nominated=self.companions.find(PlacementKey(request.namespace, request.placement)).list_hints(now),
         )
         return Scenario(question, snapshot)
 

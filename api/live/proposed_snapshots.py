@@ -35,10 +35,15 @@ def parse_identity(document: Mapping[str, Any]) -> tuple[str, str]:
     return namespace, name
 
 
-def read_proposed_annotations(document: Mapping[str, Any]) -> dict[str, str]:
-    metadata = document.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    pairs = annotations.items() if isinstance(annotations, dict) else ()
+def read_proposed_metadata(document: Mapping[str, Any], *, uid: str = "") -> Metadata:
+    """Of a document that may not be valid."""
+    namespace, name = parse_identity(document)
+    labels, annotations = (_read_texts(document["metadata"].get(part)) for part in ("labels", "annotations"))
+    return Metadata(name=name, namespace=namespace, uid=uid, labels=labels, annotations=annotations)
+
+
+def _read_texts(mapping: object) -> dict[str, str]:
+    pairs = mapping.items() if isinstance(mapping, dict) else ()
     return {key: text for key, text in pairs if isinstance(text, str)}
 
 

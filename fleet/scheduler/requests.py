@@ -54,23 +54,19 @@ class RequestCache:
         self._entries: dict[PlacementKey, tuple[_Source, PlacementRequest]] = {}
 
     def get(self, snapshot: Observed[PolicySnapshot], *, placement: Metadata) -> PlacementRequest:
-        key, source = self._read_source(snapshot, placement)
+        key, source = self._read_source(snapshot.view, placement)
         entry = self._entries.get(key)
         if entry is None or entry[0] != source:
-            entry = self._entries[key] = (
-                source,
-                compile_request(
-                    snapshot.view,
-                    placement_uid=source.placement_uid,
-                    scheduler_name=source.scheduler_name,
-                    placement_annotations=source.placement_annotations,
-                ),
-            )
+            entry = self._entries[key] = (source, _compile(snapshot.view, source))
         return entry[1]
+
+    def compile(self, snapshot: PolicySnapshot, *, placement: Metadata) -> PlacementRequest:
+        """Of a snapshot that is not on the hub: nothing is kept."""
+        return _compile(snapshot, self._read_source(snapshot, placement)[1])
 
     def find(self, snapshot: Observed[PolicySnapshot], *, placement: Metadata) -> PlacementRequest | None:
         """Only if it has been compiled."""
-        key, source = self._read_source(snapshot, placement)
+        key, source = self._read_source(snapshot.view, placement)
         entry = self._entries.get(key)
         return None if entry is None or entry[0] != source else entry[1]
 
@@ -88,14 +84,23 @@ class RequestCache:
     def forget(self, key: PlacementKey) -> None:
         self._entries.pop(key, None)
 
-    def _read_source(self, snapshot: Observed[PolicySnapshot], placement: Metadata) -> tuple[PlacementKey, _Source]:
-        metadata, name = snapshot.view.metadata, self._scheduler_name_of(placement)
+    def _read_source(self, snapshot: PolicySnapshot, placement: Metadata) -> tuple[PlacementKey, _Source]:
+        metadata, name = snapshot.metadata, self._scheduler_name_of(placement)
         return PlacementKey(metadata.namespace, metadata.label(PARENT_PLACEMENT) or ""), _Source(
             metadata.uid,
             metadata.generation,
             metadata.annotations,
-            snapshot.view.spec,
+            snapshot.spec,
             placement.uid,
             name,
             self._read_own(placement, name),
         )
+
+
+def _compile(snapshot: PolicySnapshot, source: _Source) -> PlacementRequest:
+    return compile_request(
+        snapshot,
+        placement_uid=source.placement_uid,
+        scheduler_name=source.scheduler_name,
+        placement_annotations=source.placement_annotations,
+    )

@@ -7,7 +7,7 @@ brought up to date when they are read. On a hub without quotas nothing is summed
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -139,12 +139,16 @@ class QuotaLedger:
 
     def list_shares(self, key: PlacementKey) -> Quotas:
         """What is in use of the quotas that the placement belongs to, or kept for others."""
+        return self._list_shares(self.list_quotas(key), beside=key)
+
+    def list_proposed_shares(self, key: PlacementKey, labels: Mapping[str, str] | None) -> Quotas:
+        """As of `list_shares`, if the placement had these labels. It need not be there."""
         self._settle()
-        known = self._usage.get(key)
-        if known is None:
-            return ()
-        kept = self._count_kept(beside=key) if self._kept else {}
-        return tuple(share for name in known.quotas for share in self._sums.list_shares(name, kept))
+        return self._list_shares(self._sums.list_names(key, labels), beside=key)
+
+    def _list_shares(self, quotas: Iterable[str], *, beside: PlacementKey) -> Quotas:
+        kept = self._count_kept(beside=beside) if self._kept else {}
+        return tuple(share for name in quotas for share in self._sums.list_shares(name, kept))
 
     def list_quotas(self, key: PlacementKey) -> tuple[str, ...]:
         """Those that the placement counts in."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -83,5 +84,9 @@ def read_placement(files: Sequence[str]) -> dict[str, Any]:
     placements = [item for item in objects if item.kind in _PLACEMENTS]
     if len(placements) != 1:
         raise InputError(f"the files should contain one placement, not {len(placements)}", field="-f")
+    others = sorted({str(item) for item in objects} - {str(placements[0])})
+    if others:
+        left_out = ", ".join(others)
+        sys.stderr.write(f"note: --live takes the placement alone: left out {left_out}; `fleet diff` reads them, too\n")
     content: dict[str, Any] = placements[0].parsed.content
     return content
