@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from fleet.cli.parsing import MORE, RUN, CommandLine
+from fleet.cli.process_options import SubstituteEnv, SubstituteSecret, read_sources
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Settings or a configuration document, in YAML.")]
 _SHOW: Final = """
@@ -47,6 +48,8 @@ def show(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeatable.")
     ] = None,
+    substitute_env: SubstituteEnv = "",
+    substitute_secret: SubstituteSecret = "",
 ) -> None:
     """Show every setting and every value of the profiles, with its origin: default, file:line, env:NAME or --set.
 
@@ -54,28 +57,24 @@ def show(
     """
     from fleet.cli.commands.config import show_config
 
-    raise typer.Exit(show_config(file, settings or ()))
+    raise typer.Exit(show_config(file, settings or (), read_sources(substitute_env, substitute_secret)))
 
 
-def check(file: File) -> None:
+def check(file: File, *, substitute_env: SubstituteEnv = "", substitute_secret: SubstituteSecret = "") -> None:
     """Check a configuration as the controller would, plugins included. Nothing is started.
 
     Exit codes: 0 correct, 2 wrong: one line per mistake.
     """
     from fleet.cli.commands.config import check_config
 
-    raise typer.Exit(check_config(file))
+    raise typer.Exit(check_config(file, read_sources(substitute_env, substitute_secret)))
 
 
 def convert(
     file: File,
     *,
-    substitute_env: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Variables of the process that ${NAME} in the document stands for.")
-    ] = "",
-    substitute_secret: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Secrets whose keys ${NAME} in the document stands for.")
-    ] = "",
+    substitute_env: SubstituteEnv = "",
+    substitute_secret: SubstituteSecret = "",
 ) -> None:
     """Convert a document of kube-scheduler. Prints the native document, and on standard error what became of each
     field: honoured, translated, ignored or refused.
@@ -84,13 +83,7 @@ def convert(
     """
     from fleet.cli.commands.config import convert_config
 
-    raise typer.Exit(
-        convert_config(file, variables=_split_names(substitute_env), secrets=_split_names(substitute_secret))
-    )
-
-
-def _split_names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    raise typer.Exit(convert_config(file, read_sources(substitute_env, substitute_secret)))
 
 
 def list_plugins() -> None:

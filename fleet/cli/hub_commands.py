@@ -10,7 +10,7 @@ import typer
 
 from fleet.cli.api_options import ApiUrl, TokenFile, select_api
 from fleet.cli.parsing import ASK, CHANGE, TRY, CommandLine
-from fleet.cli.process_options import Context
+from fleet.cli.process_options import Context, SubstituteEnv, SubstituteSecret, read_sources
 
 
 class DiffFormat(enum.StrEnum):
@@ -192,6 +192,8 @@ def diff(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles of the scheduler, in YAML.")
     ] = None,
+    substitute_env: SubstituteEnv = "",
+    substitute_secret: SubstituteSecret = "",
     ask_extenders: Annotated[
         bool, typer.Option("--ask-extenders", help="Ask the extenders of --config, over the network.")
     ] = False,
@@ -225,6 +227,7 @@ def diff(
         now=now,
         settings=settings or (),
         config=config,
+        sources=read_sources(substitute_env, substitute_secret),
         asks_extenders=ask_extenders,
         field_manager=field_manager,
         verbose=verbose,

@@ -125,6 +125,8 @@ def simulate(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles of the scheduler, in YAML.")
     ] = None,
+    substitute_env: process_options.SubstituteEnv = "",
+    substitute_secret: process_options.SubstituteSecret = "",
     ask_extenders: Annotated[
         bool, typer.Option("--ask-extenders", help="Ask the extenders of --config, over the network.")
     ] = False,
@@ -189,6 +191,8 @@ def simulate(
             "--now": now,
             "--set": settings,
             "--config": config,
+            "--substitute-env": substitute_env,
+            "--substitute-secret": substitute_secret,
             "--ask-extenders": ask_extenders,
             "--expect-fulfilled": expect_fulfilled,
         }
@@ -219,6 +223,7 @@ def simulate(
         now=now,
         settings=settings or (),
         config=config,
+        sources=process_options.read_sources(substitute_env, substitute_secret),
         asks_extenders=ask_extenders,
         verbose=verbose,
     )
@@ -247,6 +252,8 @@ def controller(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles, in YAML.")
     ] = None,
+    substitute_env: process_options.SubstituteEnv = "",
+    substitute_secret: process_options.SubstituteSecret = "",
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -289,6 +296,7 @@ def controller(
 
     options = ControllerCommandOptions(
         config=config,
+        sources=process_options.read_sources(substitute_env, substitute_secret),
         settings=settings or (),
         kubeconfig=kubeconfig,
         context=context,
@@ -362,6 +370,8 @@ def api(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles of the controller, in YAML.")
     ] = None,
+    substitute_env: process_options.SubstituteEnv = "",
+    substitute_secret: process_options.SubstituteSecret = "",
     settings: process_options.Settings = None,
     kubeconfig: process_options.Kubeconfig = None,
     context: process_options.Context = None,
@@ -386,6 +396,7 @@ def api(
         aggregated=aggregated,
         explain_only=explain_only,
         config=config,
+        sources=process_options.read_sources(substitute_env, substitute_secret),
         settings=settings or (),
         kubeconfig=kubeconfig,
         context=context,
@@ -435,6 +446,8 @@ def up(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles, in YAML.")
     ] = None,
+    substitute_env: process_options.SubstituteEnv = "",
+    substitute_secret: process_options.SubstituteSecret = "",
 ) -> None:
     """Try Fleet on this machine.
 
@@ -454,6 +467,7 @@ def up(
         quiet=quiet,
         settings=settings or (),
         config=config,
+        sources=process_options.read_sources(substitute_env, substitute_secret),
     )
     raise typer.Exit(run_up(options))
 

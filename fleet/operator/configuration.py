@@ -16,6 +16,7 @@ from fleet.scheduler.profiles.configuration import build_profiles, find_more_pro
 from fleet.settings import load_settings
 from fleet.settings.document.kubescheduler import SUBSTITUTION, add_sources, convert_document, is_foreign
 from fleet.settings.document.model import DEFAULT_NAME
+from fleet.settings.document.substitution import NO_SOURCES, NamedSources
 
 KEY: Final = "config.yaml"
 """Of the ConfigMap, and the name of the file."""
@@ -47,22 +48,14 @@ class ConfigReview:
         return hashlib.sha256(self.document.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Of `${NAME}` in a document that names none."""
-
-    variables: tuple[str, ...] = ()
-    secrets: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, substitution: Mapping[str, Sequence[str]]) -> Sources:
-        """`spec.substitution`."""
-        return cls(tuple(substitution.get("fromEnv") or ()), tuple(substitution.get("fromSecret") or ()))
+def read_sources(substitution: Mapping[str, Sequence[str]]) -> NamedSources:
+    """`spec.substitution`."""
+    return NamedSources(tuple(substitution.get("fromEnv") or ()), tuple(substitution.get("fromSecret") or ()))
 
 
-def review_config(document: str, sources: Sources | None = None) -> ConfigReview:
+def review_config(document: str, sources: NamedSources = NO_SOURCES) -> ConfigReview:
     """With `sources` the reviewed document is the native one that names them."""
-    if sources is not None and sources != Sources():
+    if any(sources):
         document = _name_sources(document, sources)
     with TemporaryDirectory() as folder:
         file = Path(folder, KEY)
@@ -73,7 +66,7 @@ def review_config(document: str, sources: Sources | None = None) -> ConfigReview
         return ConfigReview(review.reason, review.message.replace(f"{folder}/", ""))
 
 
-def _name_sources(document: str, sources: Sources) -> str:
+def _name_sources(document: str, sources: NamedSources) -> str:
     """As it is if it cannot be read, which is reported then, or names its sources itself."""
     try:
         root = yaml.compose(document, Loader=yaml.SafeLoader)
@@ -82,12 +75,12 @@ def _name_sources(document: str, sources: Sources) -> str:
     if not isinstance(root, yaml.MappingNode) or any(key.value == SUBSTITUTION for key, _ in root.value):
         return document
     if is_foreign(root):
-        converted = convert_document(root, variables=sources.variables, secrets=sources.secrets)
+        converted = convert_document(root, sources)
         if any(field.treatment == "refused" for field in converted.fields):
             return document
         root = converted.root
     else:
-        add_sources(root, variables=sources.variables, secrets=sources.secrets)
+        add_sources(root, sources)
     text: str = yaml.serialize(root, Dumper=yaml.SafeDumper)
     return text
 

@@ -25,7 +25,7 @@ from fleet.kube.objects import Objects
 from fleet.kube.resource import STATUS, Resource, join_key, key_of
 from fleet.kube.workqueue import WorkQueue
 from fleet.model.views import Metadata, Observed, View
-from fleet.operator.configuration import KEY, MISSING, ConfigReview, Sources, review_config
+from fleet.operator.configuration import KEY, MISSING, ConfigReview, read_sources, review_config
 from fleet.operator.nodes import NODES, Node, count_tolerated, format_selector
 from fleet.operator.operands import (
     CONFIG_MAPS,
@@ -247,7 +247,7 @@ class Operator:
         document = find_document(self._find(CONFIG_MAPS, join_key(self._namespace, name)), name)
         if isinstance(document, ConfigReview):
             return document
-        return review_config(document, Sources.of(spec.get("substitution") or {}))
+        return review_config(document, read_sources(spec.get("substitution") or {}))
 
     def _follow_log_level(self, level: str) -> None:
         if level != self._log_level:

@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 
 from fleet.errors import ConfigurationError
 from fleet.settings.consistency import find_contradictions
-from fleet.settings.document.substitution import SecretValues
+from fleet.settings.document.substitution import NO_SOURCES, NamedSources, SecretValues
 from fleet.settings.names import SettingInfo, known_settings, render_value
 from fleet.settings.sources import (
     CollectedSettings,
@@ -86,13 +86,14 @@ def load_settings(
     secrets: SecretValues | None = None,
     text: str | None = None,
     find_more: FindProblems | None = None,
+    sources: NamedSources = NO_SOURCES,
 ) -> Effective:
     """Raises ConfigurationError with all problems, one per line; `find_more` is asked if there are any. `secrets` is
     what the Secrets hold that the file names; without it references to them stay as written. `text` is what the file
-    had when it was read before."""
+    had when it was read before, `sources` those of references in a document of kube-scheduler."""
     collected = CollectedSettings()
     if file is not None:
-        collect_file(file, collected, environ, secrets, text=text)
+        collect_file(file, collected, environ, secrets, text=text, sources=sources)
     collect_environment(environ, collected)
     collect_assignments(assignments, collected)
     for flag in flags:
@@ -106,12 +107,13 @@ def read_settings(
     environ: Mapping[str, str] = MappingProxyType({}),
     *,
     find_more: FindProblems | None = None,
+    sources: NamedSources = NO_SOURCES,
 ) -> Settings:
     """The settings that affect a single decision, from `name=value` strings; the last one for a name wins, and over the
-    file. `environ` is what the file substitutes from; `find_more` as for `load_settings`."""
+    file. `environ` is what the file substitutes from; `find_more` and `sources` as for `load_settings`."""
     collected = CollectedSettings()
     if file is not None:
-        collect_file(file, collected, environ)
+        collect_file(file, collected, environ, sources=sources)
     for assignment in assignments:
         name, equals, value = (part.strip() for part in assignment.partition("="))
         if not equals:

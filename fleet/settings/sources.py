@@ -20,7 +20,7 @@ from fleet.settings.document.kubescheduler import convert_document, is_foreign
 from fleet.settings.document.model import ProfileDocument
 from fleet.settings.document.nodes import is_octal
 from fleet.settings.document.reading import DOCUMENT_FIELDS, is_document, read_document
-from fleet.settings.document.substitution import SecretValues, Substitution
+from fleet.settings.document.substitution import NO_SOURCES, NamedSources, SecretValues, Substitution
 from fleet.settings.names import PREFIX, known_settings, section_names
 from fleet.similarity import SIMILAR, nearest
 
@@ -29,9 +29,12 @@ RawValue = str | tuple[str, ...]
 _LARGEST: Final = 1_000_000
 _STRINGS: Final = "tag:yaml.org,2002:str"
 _NULL: Final = "tag:yaml.org,2002:null"
-_CONVERT: Final = (
-    "documents of kube-scheduler name none: convert it with fleet config convert --substitute-env {name}, or "
-    "--substitute-secret and the name of a Secret"
+_NAME_SOURCES: Final = (
+    "documents of kube-scheduler name none: give --substitute-env {name}, or --substitute-secret and the name of a "
+    "Secret"
+)
+_NOT_FOREIGN: Final = (
+    "--substitute-env and --substitute-secret are for documents of kube-scheduler; name the sources in its substitution"
 )
 _ALMOST_THE_SAME: Final = 0.85
 _SERVICE_VARIABLE: Final = re.compile(
@@ -144,6 +147,7 @@ def collect_file(
     secrets: SecretValues | None = None,
     *,
     text: str | None = None,
+    sources: NamedSources = NO_SOURCES,
 ) -> None:
     """A mapping of sections, or a configuration document, which may have profiles beside them. Scalars are taken as
     written, so that `Off` is a string and 1:30 is not a number."""
@@ -152,12 +156,15 @@ def collect_file(
         return
     if is_foreign(root):
         assert isinstance(root, yaml.MappingNode)
-        converted = convert_document(root)
+        converted = convert_document(root, sources)
         for refused in (field for field in converted.fields if field.treatment == "refused"):
             collected.report(f"{path}:{refused.line}", f"{refused.path}: {refused.note}")
         collected.warnings += [f"{path}: {warning}" for warning in converted.warnings]
-        collect_root(path, converted.root, collected, environ, substitution=Substitution(environ, advice=_CONVERT))
+        substitution = Substitution(environ, advice=_NAME_SOURCES)
+        collect_root(path, converted.root, collected, environ, secrets, substitution=substitution)
         return
+    if any(sources):
+        collected.report(str(path), _NOT_FOREIGN)
     collect_root(path, root, collected, environ, secrets)
 
 

@@ -35,7 +35,7 @@ profiles:
       defaultRequestsMultiplier: "1"
       metricProvider:
         type: Prometheus
-        address: ADDRESS
+        address: ${PROM_URL}
 """
 QUERY: Final = '100 * (1 - avg by (cluster) (rate(node_cpu_seconds_total{mode="idle"}[5m])))'
 CORES, ITEMS = 64, 20
@@ -73,7 +73,8 @@ def test_T_01_T_05_a_document_of_kube_scheduler_places_by_loads_of_prometheus(
                 await world.join(name)
                 usage = {"resourceUsage": {"capacity": {"cpu": str(CORES)}}}
                 await world.patch(MEMBER_CLUSTERS, name, {"status": usage}, subresource=STATUS)
-            with a_controller(f"--kubeconfig={hub.access.kubeconfig}", f"--config={file}"):
+            options = (f"--config={file}", "--substitute-env=PROM_URL")
+            with a_controller(f"--kubeconfig={hub.access.kubeconfig}", *options):
                 async with asyncio.TaskGroup() as group:
                     for number in range(ITEMS):
                         group.create_task(place(world, f"web-{number}", "load-aware"))
@@ -91,7 +92,8 @@ def test_T_01_T_05_a_document_of_kube_scheduler_places_by_loads_of_prometheus(
         prometheus.prefix = ""
         prometheus.vectors[QUERY] = LOADS
         monkeypatch.setenv("SSL_CERT_FILE", str(prometheus.authority))
-        file.write_text(DOCUMENT.replace("ADDRESS", prometheus.url), encoding="utf-8")
+        monkeypatch.setenv("PROM_URL", prometheus.url)
+        file.write_text(DOCUMENT, encoding="utf-8")
         asyncio.run(story(prometheus))
     assert set(prometheus.asked) == {QUERY}
     assert pack() == {"a": 9, "b": 9, "c": 2}

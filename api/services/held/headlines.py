@@ -1,4 +1,4 @@
-"""What an answer begins with where its decision is not carried out: otherwise it would read as if it were."""
+"""The beginning of an answer whose decision is not carried out: without it the answer would read as if it were."""
 
 from __future__ import annotations
 

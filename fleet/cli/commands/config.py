@@ -18,6 +18,7 @@ from fleet.scheduler.profiles.configuration import find_more_problems
 from fleet.scheduler.profiles.frameworks import build_compiled_profiles
 from fleet.settings import load_settings
 from fleet.settings.document.kubescheduler import Conversion, ConvertedDocument, convert_document, is_foreign
+from fleet.settings.document.substitution import NO_SOURCES, NamedSources
 from fleet.settings.loading import list_converted_problems
 from fleet.settings.names import known_settings, render_value
 from fleet.settings.secrets import redact
@@ -27,9 +28,9 @@ FINE: Final = 0
 WRONG: Final = 2
 
 
-def show_config(file: Path | None, assignments: Sequence[str]) -> int:
+def show_config(file: Path | None, assignments: Sequence[str], sources: NamedSources = NO_SOURCES) -> int:
     try:
-        effective = load_settings(file, os.environ, assignments)
+        effective = load_settings(file, os.environ, assignments, sources=sources)
     except ConfigurationError as error:
         return _refuse(str(error).splitlines())
     rows = [
@@ -42,9 +43,9 @@ def show_config(file: Path | None, assignments: Sequence[str]) -> int:
     return FINE
 
 
-def check_config(file: Path) -> int:
+def check_config(file: Path, sources: NamedSources = NO_SOURCES) -> int:
     try:
-        effective = load_settings(file, os.environ, (), find_more=find_more_problems)
+        effective = load_settings(file, os.environ, (), find_more=find_more_problems, sources=sources)
         profiles = build_compiled_profiles(effective.settings).by_name
     except ConfigurationError as error:
         return _refuse(str(error).splitlines())
@@ -57,14 +58,14 @@ def check_config(file: Path) -> int:
     return FINE
 
 
-def convert_config(file: Path, *, variables: Sequence[str] = (), secrets: Sequence[str] = ()) -> int:
+def convert_config(file: Path, sources: NamedSources = NO_SOURCES) -> int:
     collected = CollectedSettings()
     is_read, root = compose_file(file, collected)
     if not is_read:
         return _refuse(collected.problems)
     if not is_foreign(root) or not isinstance(root, yaml.MappingNode):
         return _refuse([f"{file}: is no document of kube-scheduler: there is nothing to convert"])
-    converted = convert_document(root, variables=variables, secrets=secrets)
+    converted = convert_document(root, sources)
     fields, others = _judge_fields(file, converted)
     sys.stdout.write(yaml.serialize(converted.root, Dumper=yaml.SafeDumper))
     for field in fields:

@@ -41,7 +41,7 @@ class MemoryHub:
         return booted
 
     @contextmanager
-    def dated(self, moment: float | None) -> Iterator[None]:
+    def backdate(self, moment: float | None) -> Iterator[None]:
         """What is created meanwhile has this date, in seconds since the epoch."""
         self._clock.pinned = moment
         try:

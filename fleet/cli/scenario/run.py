@@ -32,7 +32,7 @@ from fleet.manager import logs
 def run_scenario(file: str, options: SimulateOptions) -> int:
     """Returns the exit code."""
     findings = Findings()
-    settings, _ = read_given_settings(options.settings, findings, options.config)
+    settings, _ = read_given_settings(options.settings, findings, options.config, options.sources)
     moment = read_given_moment(options.now, options.now_from, findings)
     objects = read_layers(parse_layers(options.files, findings), findings)
     scenario = read_scenario(file, findings)

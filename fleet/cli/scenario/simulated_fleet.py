@@ -71,7 +71,7 @@ class SimulatedFleet:
                 continue
             created = document["metadata"].get("creationTimestamp")
             is_dated = created is not None and document["kind"] in _APPROVALS
-            with self._hub.dated(parse_timestamp(created) / 1e9 if is_dated else None):
+            with self._hub.backdate(parse_timestamp(created) / 1e9 if is_dated else None):
                 await self.apply(document)
         return ignored
 

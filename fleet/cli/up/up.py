@@ -45,6 +45,7 @@ from fleet.manager.manager import Manager
 from fleet.recorder.recorder import CombinedRecorder, build_recorder
 from fleet.scheduler.profiles.configuration import build_profiles, find_more_problems
 from fleet.settings import Duration, Effective, Settings, load_settings
+from fleet.settings.document.substitution import NO_SOURCES, NamedSources
 from fleet.settings.loading import DEFAULT
 
 _HEARTBEAT_TIMEOUT: Final = "eligibility.heartbeatTimeout"
@@ -71,6 +72,7 @@ class UpOptions:
     quiet: bool = False
     settings: Sequence[str] = ()
     config: Path | None = None
+    sources: NamedSources = NO_SOURCES
 
 
 def run_up(options: UpOptions) -> int:
@@ -88,7 +90,9 @@ def run_up(options: UpOptions) -> int:
 
 
 def load_up_settings(options: UpOptions) -> Effective:
-    effective = load_settings(options.config, os.environ, options.settings, find_more=find_more_problems)
+    effective = load_settings(
+        options.config, os.environ, options.settings, find_more=find_more_problems, sources=options.sources
+    )
     if effective.secret_names:
         raise ConfigurationError("substitution.fromSecret: fleet up reads no Secrets; name variables in fromEnv")
     return effective

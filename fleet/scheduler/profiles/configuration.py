@@ -70,12 +70,12 @@ def build_profiles(settings: Settings) -> tuple[tuple[Profile, ...], Registry]:
 
 def find_more_problems(settings: Settings, problems: Sequence[str]) -> list[str]:
     """Of the profiles in a document that has these problems, all that do not follow from these."""
-    registry, found = in_tree_registry(), [*problems]
-    _register_plugins(registry, settings.profiles, lambda origin, text: found.append(_locate(origin, text)))
-    profiles = [_Builder(settings, document, registry, found).build() for document in settings.profiles]
-    found += _find_conflicts(profiles, settings.profiles, found)
+    registry, collected = in_tree_registry(), [*problems]
+    _register_plugins(registry, settings.profiles, lambda origin, text: collected.append(_locate(origin, text)))
+    profiles = [_Builder(settings, document, registry, collected).build() for document in settings.profiles]
+    collected += _find_conflicts(profiles, settings.profiles, collected)
     known = {_find_place(problem) for problem in problems}
-    return [problem for problem in dict.fromkeys(found) if _find_place(problem) not in known]
+    return [problem for problem in dict.fromkeys(collected) if _find_place(problem) not in known]
 
 
 def _find_place(problem: str) -> str:

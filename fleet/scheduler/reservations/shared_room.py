@@ -144,13 +144,13 @@ class SharedRoom:
     ) -> dict[PlacementKey, dict[str, int]]:
         """By placement, which two schedulers may reserve room for when one hands it to the other: it will have one
         binding, so the larger amounts count."""
-        found: dict[PlacementKey, dict[str, int]] = {}
+        reserved: dict[PlacementKey, dict[str, int]] = {}
         for entry in list_entries(reservation):
             if entry.owner != self._owner and not is_expired(entry, now):
-                requests = found.setdefault(PlacementKey.parse(entry.placement), {})
+                requests = reserved.setdefault(PlacementKey.parse(entry.placement), {})
                 for resource, amount in read_requests(entry).items():
                     requests[resource] = max(amount, requests.get(resource, 0))
-        return found
+        return reserved
 
     # --- entries that are no longer needed ----------------------------------------------------------------------------
 

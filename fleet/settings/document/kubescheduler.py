@@ -5,7 +5,7 @@ The translation works on YAML nodes and keeps their marks, so that later problem
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -36,6 +36,7 @@ from fleet.settings.document.kubescheduler_plugins import (
     is_lifted,
 )
 from fleet.settings.document.model import API_VERSION, HOOKS, KIND, MULTI_POINT
+from fleet.settings.document.substitution import NO_SOURCES, NamedSources
 
 GROUP: Final = "kubescheduler.config.k8s.io"
 FOREIGN_KIND: Final = "KubeSchedulerConfiguration"
@@ -101,19 +102,16 @@ def is_foreign(root: yaml.Node | None) -> bool:
     )
 
 
-def convert_document(
-    root: yaml.MappingNode, *, variables: Sequence[str] = (), secrets: Sequence[str] = ()
-) -> ConvertedDocument:
-    """`variables` and `secrets` are the sources of `${NAME}`, which such documents have no place for."""
+def convert_document(root: yaml.MappingNode, sources: NamedSources = NO_SOURCES) -> ConvertedDocument:
     converted = _Converter(root).convert()
-    add_sources(converted.root, variables=variables, secrets=secrets)
+    add_sources(converted.root, sources)
     return converted
 
 
-def add_sources(root: yaml.MappingNode, *, variables: Sequence[str], secrets: Sequence[str]) -> None:
+def add_sources(root: yaml.MappingNode, sources: NamedSources) -> None:
     """To a native document that names none."""
-    sources = [("fromEnv", variables), ("fromSecret", secrets)]
-    lists: Pairs = [(build_scalar(root, kind), build_texts(root, names)) for kind, names in sources if names]
+    named = [("fromEnv", sources.variables), ("fromSecret", sources.secrets)]
+    lists: Pairs = [(build_scalar(root, kind), build_texts(root, names)) for kind, names in named if names]
     if lists:
         root.value.append((build_scalar(root, SUBSTITUTION), build_mapping(root, lists)))
 

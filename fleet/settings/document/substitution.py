@@ -6,10 +6,10 @@ Secrets are read by processes that work with a hub. Elsewhere references to them
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -21,6 +21,16 @@ def _nothing() -> Mapping[str, str]:
 def qualify_key(secret: str, key: str) -> str:
     """The key of one Secret, which no reference can name: several Secrets may have keys of one name."""
     return f"{secret}:{key}"
+
+
+class NamedSources(NamedTuple):
+    """The sources of references in a document that has no place for their names."""
+
+    variables: Sequence[str] = ()
+    secrets: Sequence[str] = ()
+
+
+NO_SOURCES: Final = NamedSources()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from fleet.cli.input.problems import Findings
 from fleet.errors import ConfigurationError
 from fleet.model.keys import SCHEDULER_NAME
 from fleet.operator.configuration import review_config
+from fleet.settings.document.substitution import NamedSources
 from tests.installed import an_installed_package, lettered_plugins
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.manifests import member, placement, written
@@ -371,13 +372,13 @@ def test_C_01_a_foreign_document_that_packs_by_load_is_understood(
     complaint = "profiles[0].pluginConfig[0].args.metricProvider.token: ${PROM_TOKEN} has no source"
 
     assert check_config(document) == 2
-    advice = "convert it with fleet config convert --substitute-env PROM_TOKEN, or --substitute-secret"
+    advice = "give --substitute-env PROM_TOKEN, or --substitute-secret and the name of a Secret"
     assert (
         f"error: {document}:20: {complaint}: documents of kube-scheduler name none: {advice}" in capsys.readouterr().err
     )
     foreign = tmp_path / "foreign.yaml"
     foreign.write_text(LOAD_AWARE, encoding="utf-8")
-    assert convert_config(foreign, variables=["PROM_URL"]) == 0
+    assert convert_config(foreign, NamedSources(["PROM_URL"])) == 0
     native, report = capsys.readouterr()
     assert "warning: version v1beta1 is no longer served; convert the document" in report
     document.write_text(native, encoding="utf-8")
@@ -408,10 +409,19 @@ def test_C_01_a_foreign_document_that_packs_by_load_is_understood(
     web["metadata"]["annotations"] = {SCHEDULER_NAME: "load-aware"} | {
         f"scheduling.fleet.dev/{name}": text for name, text in said.items()
     }
-    assert run_simulate(simulating(written(tmp_path, member("a", zone="x"), web), document)) == 0
-    (decision,) = yaml.safe_load(capsys.readouterr().out)["decisions"]
-    (row,) = decision["answer"]["attempt"]["clusters"]
-    assert [(score["plugin"], score["weight"]) for score in row["scores"]] == SCORES
+    objects = str(written(tmp_path, member("a", zone="x"), web))
+    sources = ("--substitute-env", "PROM_URL, PROM_TOKEN")
+    for config in (("--config", str(document)), ("--config", str(foreign), *sources)):
+        (decision,) = json.loads(fleet("simulate", "-f", objects, *config, "-o", "json").out)["decisions"]
+        (row,) = decision["answer"]["attempt"]["clusters"]
+        assert [(score["plugin"], score["weight"]) for score in row["scores"]] == SCORES
+    for command in ("check", "show"):
+        ran = fleet("config", command, str(foreign), *sources)
+        assert (ran.code, "hush" in ran.out + ran.err) == (0, False)
+    wrong = fleet("config", "check", str(document), "--substitute-env", "PROM_URL")
+    assert wrong.code == 2
+    assert "are for documents of kube-scheduler; name the sources in its substitution" in wrong.err
+    assert fleet("config", "check", str(foreign), "--substitute-secret", "load-metrics").code == 0
 
 
 def test_C_12_most_allocated_is_a_strategy_of_resource_fit(document: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,6 +40,7 @@ from fleet.recorder.metrics import HistoryMetrics
 from fleet.recorder.recorder import open_history
 from fleet.scheduler.profiles.configuration import build_profiles, find_more_problems
 from fleet.settings import Address, Effective, load_settings
+from fleet.settings.document.substitution import NO_SOURCES, NamedSources, SecretValues
 
 FINE = 0
 
@@ -55,6 +56,7 @@ class ApiOptions:
     aggregated: bool = False
     explain_only: bool = False
     config: Path | None = None
+    sources: NamedSources = NO_SOURCES
     settings: Sequence[str] = ()
     kubeconfig: Path | None = None
     context: str | None = None
@@ -63,10 +65,10 @@ class ApiOptions:
 
 def run_api(options: ApiOptions) -> int:
     """Run until SIGTERM or SIGINT."""
-    effective = load_settings(options.config, os.environ, options.settings, find_more=find_more_problems)
+    effective = _load(options)
     if effective.secret_names:
         secrets = read_first_secrets(effective, kubeconfig=options.kubeconfig, context=options.context)
-        effective = load_settings(options.config, os.environ, options.settings, secrets=secrets)
+        effective = _load(options, secrets)
     build_profiles(effective.settings)
     listening = ListenOptions(
         address=_address(options.address),
@@ -87,6 +89,18 @@ def run_api(options: ApiOptions) -> int:
     except BaseExceptionGroup as group:
         raise find_first_error(group) from None
     return FINE
+
+
+def _load(options: ApiOptions, secrets: SecretValues | None = None, text: str | None = None) -> Effective:
+    return load_settings(
+        options.config,
+        os.environ,
+        options.settings,
+        secrets=secrets,
+        text=text,
+        find_more=find_more_problems,
+        sources=options.sources,
+    )
 
 
 async def _serve(options: ApiOptions, effective: Effective, listening: ListenOptions) -> None:
@@ -126,14 +140,7 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
             reload = ConfigReload(
                 options.config,
                 effective,
-                load=lambda secrets, text: load_settings(
-                    options.config,
-                    os.environ,
-                    options.settings,
-                    secrets=secrets,
-                    text=text,
-                    find_more=find_more_problems,
-                ),
+                load=partial(_load, options),
                 apply=lambda edited: reload_app(app, edited),
                 registry=live.registry,
                 clock=clock,

@@ -16,7 +16,7 @@ from typing import Final
 
 from fleet.errors import ConfigurationError
 from fleet.settings import Effective, Settings, load_settings
-from fleet.settings.document.substitution import SecretValues
+from fleet.settings.document.substitution import NO_SOURCES, NamedSources, SecretValues
 from fleet.settings.loading import Flag
 from fleet.settings.tree import DEBUG_VERBOSITY
 from fleet.similarity import did_you_mean
@@ -33,6 +33,7 @@ class ControllerCommandOptions:
     """The options of the command line."""
 
     config: Path | None = None
+    sources: NamedSources = NO_SOURCES
     settings: Sequence[str] = ()
     kubeconfig: Path | None = None
     context: str | None = None
@@ -147,6 +148,7 @@ def _load(
         secrets=secrets,
         text=text,
         find_more=_find_more_problems,
+        sources=options.sources,
     )
 
 

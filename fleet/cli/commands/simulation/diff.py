@@ -45,6 +45,7 @@ from fleet.placement.selection.resource_filter import build_resource_filter
 from fleet.scheduler.profiles.frameworks import CompiledProfiles
 from fleet.settings import Settings
 from fleet.settings.document.extenders import ExtenderDocument
+from fleet.settings.document.substitution import NO_SOURCES, NamedSources
 
 NO_MOVE: Final = 0
 MOVES: Final = 1
@@ -68,6 +69,7 @@ class DiffOptions:
     now: str | None = None
     settings: Sequence[str] = ()
     config: Path | None = None
+    sources: NamedSources = NO_SOURCES
     asks_extenders: bool = False
     field_manager: str = FIELD_MANAGER
     verbose: bool = False
@@ -93,7 +95,8 @@ def run_diff(options: DiffOptions) -> int:
     deletions = _read_deletions(options, findings)
     layers = [list(layer) for layer in parse_layers(options.files, findings)]
     base = _read_base(options, findings)
-    settings, profiles = read_given_settings([*base.settings, *options.settings], findings, options.config)
+    given = [*base.settings, *options.settings]
+    settings, profiles = read_given_settings(given, findings, options.config, options.sources)
     moment = _read_moment(options, base, findings)
     resource_filter = build_resource_filter(settings)
     inputs = read_diff_inputs(

@@ -25,6 +25,7 @@ from fleet.placement.selection.resource_filter import build_resource_filter
 from fleet.scheduler.profiles.configuration import find_more_problems
 from fleet.scheduler.profiles.frameworks import CompiledProfiles, build_compiled_profiles
 from fleet.settings import Settings, read_settings
+from fleet.settings.document.substitution import NO_SOURCES, NamedSources
 from fleet.similarity import did_you_mean
 
 FINE: Final = 0
@@ -43,6 +44,7 @@ class SimulateOptions:
     now_from: str = "--now"
     settings: Sequence[str]
     config: Path | None = None
+    sources: NamedSources = NO_SOURCES
     asks_extenders: bool = False
     verbose: bool
 
@@ -50,7 +52,7 @@ class SimulateOptions:
 def run_simulate(options: SimulateOptions) -> int:
     """Returns the exit code. All problems, of files and of the command line, are reported at once."""
     findings = Findings()
-    settings, profiles = read_given_settings(options.settings, findings, options.config)
+    settings, profiles = read_given_settings(options.settings, findings, options.config, options.sources)
     moment = read_given_moment(options.now, options.now_from, findings)
     inputs = read_inputs(options.files, findings, resource_filter=build_resource_filter(settings))
     _check_input_is_complete(inputs, findings)
@@ -77,11 +79,14 @@ def run_simulate(options: SimulateOptions) -> int:
 
 
 def read_given_settings(
-    assignments: Iterable[str], findings: Findings, file: Path | None = None
+    assignments: Iterable[str],
+    findings: Findings,
+    file: Path | None = None,
+    sources: NamedSources = NO_SOURCES,
 ) -> tuple[Settings, CompiledProfiles]:
     """The settings, and the profiles that they describe."""
     try:
-        settings = read_settings(assignments, file, os.environ, find_more=find_more_problems)
+        settings = read_settings(assignments, file, os.environ, find_more=find_more_problems, sources=sources)
         return settings, build_compiled_profiles(settings)
     except ConfigurationError as error:
         for line in str(error).splitlines():
