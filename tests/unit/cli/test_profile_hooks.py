@@ -509,6 +509,20 @@ def test_F3_081_F3_093_F3_138_W_02_weights_count_after_the_range_check_and_total
     assert targets(decision) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("weight, chosen, totals", [(1, "a", {"a": 60, "b": 40}), (10, "b", {"a": 60, "b": 220})])
+def test_W_02_a_weight_turns_the_choice_and_the_parts_add_up(
+    simulator: Simulator, weight: int, chosen: str, totals: dict[str, int]
+) -> None:
+    one, other = Scoring("One", {"a": 60, "b": 20}), Scoring("Other", {"b": 20})
+
+    decision = simulator.decide(one, other, weights={"Other": weight}, number=1, ranking="weighted")
+
+    assert targets(decision) == [chosen]
+    assert {name: row_of(decision, name)["total"] for name in "ab"} == totals
+    for name in "ab":
+        assert sum(score["final"] for score in row_of(decision, name)["scores"]) == totals[name]
+
+
 @pytest.mark.parametrize("ranking, outcome", [("weighted", "Error"), ("lexicographic", "Selected")])
 def test_F3_061_without_normalize_the_column_has_to_be_in_range_already(
     simulator: Simulator, ranking: str, outcome: str
