@@ -37,9 +37,11 @@ from fleet.model.keys import NODE_COUNT
 from fleet.model.timestamps import SECOND
 from fleet.model.views import PlacementPolicy
 from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array, Mask, Rows, from_bools
-from fleet.snapshot.columns.pools import POOLS, SHORTEST_SILENCE, read_pools
+from fleet.snapshot.columns.pools import POOLS, read_pools
 from fleet.snapshot.frame import Frame
 
+_SHORTEST_AGE: Final = 60
+"""Seconds: members report about once a minute."""
 _NO_POOL, _STALE, _UNKNOWN = 1, 2, 3
 _EVENTS: Final = (
     ClusterEvent(ClusterEventKind.UPDATE_HEALTH),
@@ -138,8 +140,8 @@ class PoolTopologyMatch(RoomReservation, PluginTraits):
     def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
         self._args = decode_into(raw, PoolTopologyMatchArgs)
         age = self._args.max_age_seconds
-        if age and age < SHORTEST_SILENCE // SECOND:
-            expected = f"at least {SHORTEST_SILENCE // SECOND}, or 0: at any age"
+        if age and age < _SHORTEST_AGE:
+            expected = f"at least {_SHORTEST_AGE}, or 0: at any age"
             raise ConfigurationError(f"PoolTopologyMatchArgs.maxAgeSeconds: {age} should be {expected}")
         self._handle = handle
 

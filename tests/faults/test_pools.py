@@ -21,6 +21,12 @@ profiles:
 - base: ExtendedProfile
   plugins: {multiPoint: {enabled: [{name: PoolTopologyMatch}]}}
 """
+SHORT_LIVED: Final = """
+profiles:
+- base: ExtendedProfile
+  plugins: {multiPoint: {enabled: [{name: PoolTopologyMatch}]}}
+  pluginConfig: [{name: PoolTopologyMatch, args: {maxAgeSeconds: 60}}]
+"""
 HAS: Final = {"a": 4, "b": 8}
 
 
@@ -131,6 +137,37 @@ async def test_T_12_a_fresh_report_that_says_the_same_wakes_what_a_stale_one_rej
         await report(scene, "ams", HAS, at=start)
         await wait_for(scene, 1)
         assert scene.clock.now() - start < timedelta(seconds=60)
+
+
+@virtual
+async def test_T_12_a_late_report_wakes_what_the_one_before_rejected_also_if_less_than_a_minute_newer(
+    tmp_path: Path,
+) -> None:
+    async with a_scene(tmp_path, SHORT_LIVED) as scene:
+        await scene.world.join("ams")
+        start = scene.clock.now()
+        await report(scene, "ams", HAS, at=start)
+        await asyncio.sleep(65)
+        await place_many(scene, 8)
+        await soon(lambda: _has_tried(scene, 1))
+        await report(scene, "ams", HAS, at=start + timedelta(seconds=59))
+        await wait_for(scene, 1)
+        assert scene.clock.now() - start < timedelta(seconds=90)
+
+
+@virtual
+async def test_T_12_reports_that_a_wrong_clock_made_stale_count_when_it_is_corrected(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, SHORT_LIVED) as scene:
+        await scene.world.join("ams")
+        await report(scene, "ams", HAS, at=scene.clock.now())
+        scene.clock.set_by = timedelta(seconds=20)  # heartbeats are still fresh
+        await asyncio.sleep(50)
+        await place_many(scene, 8)
+        await soon(lambda: _has_tried(scene, 1))
+        assert not await list_bound(scene)
+        scene.clock.set_by = timedelta(0)
+        await scene.world.patch(MEMBER_CLUSTERS, "ams", {"metadata": {"annotations": {"any": "change"}}})
+        await wait_for(scene, 1)
 
 
 async def _has_tried(scene: Scene, count: int) -> bool:

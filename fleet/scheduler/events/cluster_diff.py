@@ -16,7 +16,7 @@ from fleet.model.keys import NAMESPACE_COLLECTION_SUCCEEDED, RESOURCE_PROPERTY_P
 from fleet.model.quantity import quantity_or_none, quantity_to_float
 from fleet.model.views import MemberCluster, MemberClusterStatus, PropertyValue, QuantityText, ResourceUsage, Taint
 from fleet.snapshot.columns.numbers import USAGE_KINDS
-from fleet.snapshot.columns.pools import POOLS, SHORTEST_SILENCE, parse_pool_property, read_pools
+from fleet.snapshot.columns.pools import POOLS, parse_pool_property
 from fleet.snapshot.table import differ_beyond_heartbeat
 
 BecameEligible = Callable[[MemberCluster | None, MemberCluster], bool]
@@ -133,7 +133,12 @@ def _diff_update(old: MemberCluster, new: MemberCluster, became_eligible: Became
 
 
 def _reports_differ(old: MemberCluster, new: MemberCluster) -> bool:
-    return old.status.agent_status != new.status.agent_status or old.metadata.deletion_timestamp is not None
+    """In what eligibility depends on."""
+    return (
+        old.status.agent_status != new.status.agent_status
+        or old.status.properties != new.status.properties
+        or old.metadata.deletion_timestamp is not None
+    )
 
 
 def _diff_values(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> frozenset[str]:
@@ -143,23 +148,13 @@ def _diff_values(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -
 
 
 def _diff_properties(old: dict[str, PropertyValue] | None, new: dict[str, PropertyValue] | None) -> frozenset[str]:
-    """Without the times of observation, which differ in every report. Of pools, a first report after a silence counts,
-    too: the last one may have been stale."""
+    """Without the times of observation, which differ in every report."""
     if old == new:
         return _NOTHING
     before = {name: value.value for name, value in (old or {}).items()}
     after = {name: value.value for name, value in (new or {}).items()}
     changed = _diff_values(before, after)
-    if any(map(parse_pool_property, changed)) or _ends_silence(old or {}, new or {}):
-        return changed | {POOLS}
-    return changed
-
-
-def _ends_silence(old: dict[str, PropertyValue], new: dict[str, PropertyValue]) -> bool:
-    if not any(map(parse_pool_property, old)):
-        return False
-    before, after = read_pools(old).observed_at, read_pools(new).observed_at
-    return after - before >= SHORTEST_SILENCE
+    return changed | {POOLS} if any(map(parse_pool_property, changed)) else changed
 
 
 def _diff_names(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import structlog
@@ -18,6 +19,7 @@ from fleet.model.keys import SCHEDULER_NAME
 from fleet.model.views import MemberCluster, Metadata
 from fleet.scheduler.profiles.configuration import build_profiles
 from fleet.settings import Settings
+from fleet.snapshot.columns.pools import is_report_fresh
 from fleet.snapshot.columns.signals import Eligibility
 from plugins.default_profile import SCHEDULER_NAME as DEFAULT_NAME
 
@@ -188,12 +190,14 @@ class Frameworks:
         return {(profile.scheduler_name, profile.reads_limits) for profile in profiles if profile.reads_requests}
 
     def list_eligibility_rules(self) -> tuple[Callable[[MemberCluster, int], bool], ...]:
-        """By which clusters become eligible, of all profiles. To a profile without such a plugin all are."""
-        rules: dict[Eligibility | None, None] = {}
+        """By which clusters become eligible, of all profiles. To a profile without such a plugin all are. Where it
+        looks at pools, those with a stale report of them are not eligible for some placements."""
+        rules: dict[tuple[Eligibility | None, int], None] = {}
         for framework in self:
             plugins = framework.profile.find_plugins("eligibility")
-            rules.update(dict.fromkeys([plugin.eligibility for _, plugin in plugins] or [None]))
-        return tuple(_is_in_fleet if rule is None else rule.of for rule in rules)
+            ages = [plugin.longest_report for _, plugin in framework.profile.find_plugins("longest_report")]
+            rules.update(dict.fromkeys(product([plugin.eligibility for _, plugin in plugins] or [None], [0, *ages])))
+        return tuple(_build_rule(eligibility, age) for eligibility, age in rules)
 
     def list_signal_rules(self) -> tuple[SignalRule, ...]:
         """By which the reports of clusters are judged, of all profiles."""
@@ -231,6 +235,13 @@ class Frameworks:
                 framework.close()
             except Exception as errors:
                 log.error("plugins could not be closed", exc_info=errors)
+
+
+def _build_rule(eligibility: Eligibility | None, longest_report: int) -> Callable[[MemberCluster, int], bool]:
+    accepts = _is_in_fleet if eligibility is None else eligibility.of
+    if not longest_report:
+        return accepts
+    return lambda cluster, now: accepts(cluster, now) and is_report_fresh(cluster, now, longest=longest_report)
 
 
 def _is_in_fleet(cluster: MemberCluster, now: int) -> bool:

@@ -25,8 +25,6 @@ MOST_POOLS: Final = 64
 """Of a cluster. Those that come later by name do not count."""
 ALWAYS_FRESH: Final = 2**62
 """In place of the time of a report that has none."""
-SHORTEST_SILENCE: Final = 60_000_000_000
-"""Nanoseconds without a report of pools that may have made the last one stale."""
 _KINDS: Final = {f"allocatable.{POOLS}": 0, f"available.{POOLS}": 1}
 
 
@@ -86,6 +84,12 @@ def read_pools(properties: Mapping[str, PropertyValue] | None) -> PoolReport:
         min(times),
         {name: tuple((each[0], each[1]) for each in of_pools) for name, of_pools in quantities.items()},
     )
+
+
+def is_report_fresh(cluster: MemberCluster, now: int, *, longest: int) -> bool:
+    """Also where there is none. Times are in nanoseconds."""
+    report = read_pools(cluster.status.properties)
+    return not report.pools or report.observed_at >= now - longest
 
 
 class PoolsColumn:
