@@ -209,6 +209,42 @@ def test_O_06_removed_deletes_what_the_operator_made(scene: Scene) -> None:
         assert scene.exists(scene.config)
 
 
+def read_scheduler(scene: Scene) -> Json:
+    """The container of its pods."""
+    container: Json = scene.get(scene.deployment)["spec"]["template"]["spec"]["containers"][0]
+    return container
+
+
+def test_O_07_O_15_what_is_outside_the_matrix_is_refused_unless_forced(scene: Scene) -> None:
+    with declared(scene, schedulerImage="registry.example/fleet/scheduler:v7.3.1"):
+        scene.soon_is("Degraded", "True", "VersionSkew")
+        assert not scene.exists(scene.deployment)
+        scene.patch(scene.owner, {"spec": {"managementState": "Force"}})
+        scene.soon_is("ForcedReconcile", "True", "VersionSkew")
+        soon(lambda: scene.exists(scene.deployment))
+        soon(lambda: "ForcedReconcile" in [each["reason"] for each in events_of(scene)])
+
+
+def test_O_08_O_14_another_image_and_log_level_roll_the_deployment(scene: Scene) -> None:
+    with declared(scene):
+        soon(lambda: scene.exists(scene.deployment))
+        assert "-v=2" in read_scheduler(scene)["args"]
+        newer = IMAGE.replace("v0.1.6", "v0.1.7")
+        scene.patch(scene.owner, {"spec": {"logLevel": "Trace", "schedulerImage": newer}})
+        soon(lambda: bool(read_scheduler(scene)["image"] == newer))
+        assert "-v=6" in read_scheduler(scene)["args"]
+        soon(lambda: bool(scene.get(scene.owner)["status"]["image"]["tag"] == "v0.1.7"))
+        scene.soon_is("Progressing", "False", "AsExpected")
+
+
+@pytest.mark.parametrize(
+    "spec", [{"logLevel": "Loud"}, {"topology": {"mode": "SingleReplica", "highlyAvailableTopology": {}}}]
+)
+def test_O_08_O_10_the_hub_refuses_values_that_mean_nothing(scene: Scene, spec: Json) -> None:
+    with declared(scene):
+        assert scene.release.hub.patch(scene.owner, {"spec": spec}).status == 422
+
+
 def test_O_09_the_nodes_of_the_cluster_are_counted(scene: Scene) -> None:
     with declared(scene, topology={"mode": "HighlyAvailable"}):
         soon(lambda: scene.exists(scene.deployment))
@@ -247,11 +283,24 @@ def install_second(scene: Scene, folder: Path, namespace: str, group: str) -> Sc
     return second
 
 
-def test_O_16_plain_manifests_install_an_operator_in_another_namespace(scene: Scene, tmp_path: Path) -> None:
+def test_O_16_O_17_plain_manifests_install_an_operator_in_another_namespace_for_clusters_of_its_own(
+    scene: Scene, tmp_path: Path
+) -> None:
     second = install_second(scene, tmp_path, "second", OPERATOR_GROUP)
     with second.machine.container_of(OPERATOR).running(), declared(second):
         second.soon_is("Progressing", "False", "AsExpected")
         second.soon_is("Available", "False", "NoLeader")
+        with declared(scene, capacity=select_pool("a")):
+            scene.soon_is("Progressing", "False", "AsExpected")
+            second.patch(second.owner, {"spec": {"capacity": select_pool("a")}})  # the older one
+            second.soon_is("Progressing", "False", "AsExpected")
+            scene.soon_is("Degraded", "True", "OverlappingSelectors")
+            scene.patch(scene.owner, {"spec": {"capacity": select_pool("b")}})
+            scene.soon_is("Degraded", "False", "AsExpected")
+
+
+def select_pool(name: str) -> Json:
+    return {"mode": "Partitioned", "clusterSelector": {"matchLabels": {"pool": name}}}
 
 
 def test_O_01_a_resource_of_the_operator_of_openshift_is_taken_as_it_is(scene: Scene, tmp_path: Path) -> None:
