@@ -21,6 +21,7 @@ from fleet.manager.manager import Manager
 from fleet.model.timestamps import format_timestamp
 from fleet.placement.controller import RECHECK
 from fleet.snapshot.frame import Frame
+from tests.conftest import LONG
 from tests.e2e.world import NAMESPACES, World, configured, member_status
 from tests.faults.controller.line import Line
 from tests.faults.controller.stage import Checkpoint, checkpoints, staged
@@ -29,7 +30,7 @@ from tests.faults.virtual import EPOCH, VirtualClock, no_jitter, run_virtually
 
 pytestmark = pytest.mark.timeout(1200)
 
-CLUSTERS: Final = 5000
+CLUSTERS: Final = 5000 if LONG else 500
 ROUNDS: Final = 2
 BETWEEN_BEATS: Final = 10.0
 """Virtual seconds."""
@@ -143,7 +144,7 @@ async def come_to_rest(hub: HubApi) -> None:
         await asyncio.sleep(50)
 
 
-async def five_thousand_beat() -> None:
+async def all_beat() -> None:
     clock = VirtualClock()
     clock.set_by = datetime.now(UTC) - EPOCH
     hub = a_hub(clock=lambda: clock.now().timestamp())
@@ -178,8 +179,8 @@ async def stood_in(hub: HubApi, clock: VirtualClock) -> AsyncIterator[None]:
         task.cancel()
 
 
-def test_Q_13_heartbeats_of_five_thousand_clusters_wake_no_placement_and_cause_no_write() -> None:
-    run_virtually(five_thousand_beat())
+def test_Q_13_heartbeats_wake_no_placement_and_cause_no_write() -> None:
+    run_virtually(all_beat())
 
 
 async def nothing_is_rewritten(start: Checkpoint) -> None:

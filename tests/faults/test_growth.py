@@ -16,14 +16,15 @@ from structlog.testing import capture_logs
 
 from fleet.history.history import MonitorTiming
 from fleet.hub.storage import store
+from tests.conftest import LONG
 from tests.faults.history_stage import Stage, staged
 from tests.faults.hub_api import HubApi
 
 CLUSTERS: Final = ("c1", "c2", "c3")
 TURNS: Final = 5
-ROUNDS: Final = 40
+ROUNDS: Final = 40 if LONG else 15
 """In each turn, each of some 10 events for each cluster, and a question."""
-MOST_MORE: Final = 80
+MOST_MORE: Final = 2 * ROUNDS
 """Live objects that every turn adds: kept by one event in ten, it would be more."""
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,9 +37,9 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     monkeypatch.setattr(api, "_announce", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     monkeypatch.setattr(api, "start_watchdog", lambda seconds: None)  # this process does not end
     monkeypatch.setattr("fleet.manager.logs.configure", lambda *_: None)
+    monkeypatch.setattr(api, "gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
     with capture_logs() as said:
         yield said
-    gc.unfreeze()
 
 
 @pytest.mark.usefixtures("logged")
