@@ -38,7 +38,7 @@ settings.load_profile("fleet")
 def pytest_collection() -> Generator[None, object, object]:
     """The modules and tests that are loaded here stay: the garbage collector need not walk through them ever again.
 
-    What comes to stay later it walks through as seldom as in a controller; that took a quarter of the time of the tests.
+    What comes to stay later it walks through as seldom as in a controller, or that takes a quarter of the tests' time.
     """
     gc.disable()
     try:

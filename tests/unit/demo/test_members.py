@@ -107,7 +107,7 @@ async def test_members_report_what_policies_can_ask_for(fleet: Fleet) -> None:
 
 @within(lambda: a_fleet(12))
 async def test_heartbeats_go_on(fleet: Fleet) -> None:
-    await asyncio.sleep(600)
+    await asyncio.sleep(180)
 
     assert max([await fleet.since_heard(name) for name in await fleet.clusters()]) <= 7
 
@@ -138,8 +138,8 @@ async def test_between_reports_a_heartbeat_says_nothing_else() -> None:
 
 
 @virtual
-async def test_a_thousand_members_are_heard_evenly_and_with_one_request_each() -> None:
-    async with a_fleet(1000) as fleet:
+async def test_hundreds_of_members_are_heard_evenly_and_with_one_request_each() -> None:
+    async with a_fleet(600) as fleet:
         interval = fleet.members.interval
         await asyncio.sleep(interval)
         fleet.api.requests.clear()
@@ -148,7 +148,7 @@ async def test_a_thousand_members_are_heard_evenly_and_with_one_request_each() -
             await asyncio.sleep(1)
             seconds[second] = len(fleet.api.requests) - seconds.total()
 
-        assert 995 <= seconds.total() <= 1060
+        assert 595 <= seconds.total() <= 640
         assert max(seconds.values()) <= 75
         assert {request.path.rpartition("/")[2] for request in fleet.api.requests} == {"status"}
 
@@ -274,7 +274,7 @@ async def test_a_silent_member_is_not_heard() -> None:
 async def test_members_that_leave_and_join_keep_the_fleet_near_its_size() -> None:
     async with a_fleet(12, behavior=replace(RARE, leave_every=60, join_every=60)) as fleet:
         sizes = set()
-        for _ in range(240):
+        for _ in range(120):
             await asyncio.sleep(30)
             sizes.add(len(await fleet.clusters()))
 

@@ -144,13 +144,13 @@ def measure(policy: Json, *, mode: Mode = "fast", cluster: str = "") -> Meter:
 @pytest.mark.parametrize("kind", POLICIES)
 @pytest.mark.parametrize("cluster", ["", "c1"])
 def test_the_work_of_a_question_grows_with_the_policy_and_not_with_its_square(kind: str, cluster: str) -> None:
-    small, large = (measure(POLICIES[kind](size), cluster=cluster).calls for size in (300, 1_200))
+    small, large = (measure(POLICIES[kind](size), cluster=cluster).calls for size in (150, 600))
 
     assert large < 8 * small
 
 
 @pytest.mark.parametrize("kind", POLICIES)
-@pytest.mark.parametrize("size", [10, 100, 1_000, 2_500])
+@pytest.mark.parametrize("size", [10, 1_000])
 def test_there_is_no_more_than_one_pass_over_the_policy_between_two_checkpoints(kind: str, size: int) -> None:
     assert measure(POLICIES[kind](size)).most < CALLS_ALWAYS + CALLS_OF_A_PART * size
 
@@ -165,7 +165,7 @@ def test_a_deep_search_over_thousands_of_preferences_is_cut_and_says_so() -> Non
                 }
             },
         }
-        for number in range(4_000)
+        for number in range(1_500)
     ]
     fleet = [a_cluster(f"c{number}").labelled(zone=str(number)) for number in range(6)]
     scenario = a_scenario_with(pick_three({"preferredDuringSchedulingIgnoredDuringExecution": by_zone}), fleet)

@@ -20,6 +20,7 @@ from fleet.framework.profiles.profile import CompiledProfile
 from fleet.model.keys import SCHEDULER_NAME
 from fleet.model.timestamps import SECOND, format_timestamp, parse_timestamp
 from plugins.default_profile import compile_default, default_profile
+from tests.conftest import LONG
 from tests.control_plane.cache import filled_once
 from tests.oracle.documents import Json
 from tests.strategies import random_scenario
@@ -30,7 +31,7 @@ from tests.vectors.engine import decision_input
 ROOT = Path(__file__).resolve().parents[3]
 LOWEST = ROOT / ".cache" / "numpy-lowest"
 LOCK = ROOT / "requirements" / "numpy-lowest.txt"
-SEEDS = 150
+SEEDS = 150 if LONG else 60
 TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 # Run by other interpreters: the same decisions, and which numpy made them.
@@ -83,10 +84,7 @@ def _install_lowest(folder: Path) -> None:
 
 
 def test_F3_121_processes_with_different_hash_seeds_decide_alike() -> None:
-    here = digests(range(SEEDS))
-
-    assert elsewhere(hash_seed="1")[1] == here
-    assert elsewhere(hash_seed="4242")[1] == here
+    assert elsewhere(hash_seed="4242")[1] == digests(range(SEEDS))
 
 
 @pytest.mark.servers  # installs another numpy
