@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final, Literal
 
-import msgspec
-
 from fleet.checkpoint import check
 from fleet.framework.policy.data_sets import find_locality_problems, parse_locality
 from fleet.framework.policy.placement_terms import (
@@ -215,33 +213,13 @@ class PlacementRequest:
         return build_group(self.namespace, self.labels, format_terms(self.affinity))
 
     @property
-    def needs(self) -> Needs:
-        return Needs(self.requests, self.node_requests, self.overridden_requests)
+    def may_evict(self) -> bool:
+        """Without a priority, nothing but what its quotas guarantee."""
+        return not self.never_preempts and bool(self.priority or self.quotas)
 
     @property
-    def signature(self) -> str:
-        """Equal for requests on which every plugin must agree."""
-        wishes = (
-            self.namespace,
-            self.placement_type,
-            self.wanted,
-            self.cluster_names,
-            [repr(term) for term in self.required],
-            [repr(term) for term in self.preferred],
-            [repr(constraint) for constraint in self.constraints],
-            self.tolerations,
-            self.priority,
-            self.min_targets,
-            sorted(self.requests.items()),
-            *([sorted(self.node_requests.items())] if self.node_requests else []),
-            *([self.overridden_requests] if self.overridden_requests else []),
-            *([format_needs(self.limits)] if any(self.limits) else []),
-            sorted(self.locality.items()),
-            self.affinity,
-            sorted(self.labels.items()),
-            *([self.quotas] if self.quotas else []),
-        )
-        return msgspec.json.encode(wishes).decode()
+    def needs(self) -> Needs:
+        return Needs(self.requests, self.node_requests, self.overridden_requests)
 
 
 def is_scheduler_name(name: str) -> bool:

@@ -108,6 +108,8 @@ class Caches:
         """Without `namespaced_placements`, ResourcePlacements are not watched: a hub may not have their kinds."""
         self.reservations = Informer(access, RESERVATIONS, build_codec(ClusterReservation), optional=True)
         self._watches_reservations = watches_reservations
+        self.selects_clusters: Final = bool(cluster_selector)
+        """Whether there may be others, which another scheduler decides about."""
         self.cluster_informer = Informer(
             access, MEMBER_CLUSTERS, _CLUSTER_CODEC, selection=ListFilter(labels=cluster_selector)
         )
@@ -255,7 +257,7 @@ class FleetTable:
                 for cluster, bindings in self._placed.items():
                     _set_placed(table, cluster, bindings)
                 if self._nominations:
-                    table.nominate(chain.from_iterable(self._nominations.values()))
+                    table.nominate(self.list_nominations())
                 self._table = table
             counts = None if self._recent is None else self._recent.count(self._samples, self._clusters)
             if counts is not None:
@@ -295,13 +297,19 @@ class FleetTable:
             if self._table is not None:
                 _set_placed(self._table, cluster, bindings)
 
+    def find_placed(self, cluster: str) -> tuple[PlacedBinding, ...]:
+        return self._placed.get(cluster, ())
+
+    def list_nominations(self) -> tuple[Nomination, ...]:
+        return tuple(chain.from_iterable(self._nominations.values()))
+
     def nominate(self, nominations: tuple[Nomination, ...], *, keeper: str = "") -> None:
         """All clusters where this keeper keeps room."""
         with self._lock:
             if nominations != self._nominations.get(keeper, ()):
                 self._nominations[keeper] = nominations
                 if self._table is not None:
-                    self._table.nominate(chain.from_iterable(self._nominations.values()))
+                    self._table.nominate(self.list_nominations())
 
     def _feed(self, table: Table, name: str) -> None:
         sample = self._samples[name]

@@ -58,7 +58,7 @@ from fleet.scheduler.dispatch.binding_calls import BindingWriter
 from fleet.scheduler.dispatch.call_queue import CallType
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
 from fleet.scheduler.dispatch.status_calls import StatusWriter
-from fleet.scheduler.events.cluster_hints import Booked, ClusterHints
+from fleet.scheduler.events.cluster_hints import Booked, ClusterHints, Hint
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.events.feed_hints import FeedHints
 from fleet.scheduler.events.plugin_hints import PluginHints
@@ -88,11 +88,10 @@ from fleet.scheduler.telemetry.kubernetes_events import EventSink, SchedulingEve
 from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics
 from fleet.scheduler.telemetry.preemption_reports import PreemptionReports
 from fleet.settings import Settings
-from fleet.snapshot.sidedata import FeedSample, ResidentGroup
+from fleet.snapshot.sidedata import FeedSample, PlacedBinding, ResidentGroup
 from fleet.worker_thread import WorkerThread
 
 PRIORITY_CHANGED: Final = "PriorityClass/Changed"
-BUDGET_CHANGED: Final = "DisruptionBudget/Changed"
 ROOM: Final = "room"
 """In READS of plugins."""
 COMPILED: Final = "LargePolicy/Compiled"
@@ -201,7 +200,13 @@ class Scheduler:
         )
         self._placed.need(is_needed=self.frameworks.evict)
         hints = ClusterHints(
-            caches, profile_of=self._profile_of, requests=requests, residents_of=self._residents.read, clock=clock
+            caches,
+            profile_of=self._profile_of,
+            requests=requests,
+            residents_of=self._residents.read,
+            hint_of_quota=self._find_quota_hint,
+            seeks_room=lambda key: self._preemptions.seeks_room(key) or self._is_undecided(key),
+            clock=clock,
         )
         self._resident_hints = ResidentHints(hints.compile_request, lambda: self._loop.attempts.list_undecided())
         self._plugin_hints = PluginHints(
@@ -272,7 +277,9 @@ class Scheduler:
             ),
             clock=clock,
         )
-        self._placed.on_budget = self._enqueue_evicting
+        self._placed.on_budget = self._preemptions.resume
+        self._placed.on_change, self._placed.call_soon = self._report_placed, self._flush_soon
+        self._placed.is_awaited = lambda: bool(self._preemptions.list_seeking() or self._loop.attempts.list_undecided())
         self.parked.on_change = self._preemptions.note_wait
         self.companion_status.find_preemptor = self._preemptions.find
         self._approval_watch = ApprovalWatch(
@@ -298,7 +305,8 @@ class Scheduler:
             room=self._room,
             release=self._releases.add,
             on_event=metrics.observe_event,
-            keeps_room_on=self._preemptions.keeps_room_on,
+            read_placed=self.table.find_placed,
+            read_nominations=self.table.list_nominations,
             on_change=self._groups.wake_waiting,
             clock=clock,
             batched=settings.queue.mode == "batched",
@@ -506,17 +514,33 @@ class Scheduler:
         yield from (key for key in sorted(short, key=str) if self._quotas.has_room(key))
 
     def _report_freed(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
-        def may_help(key: PlacementKey) -> bool:
-            return key != placement and self._waits_for_room(key)
-
-        self._handlers.on_freed(cluster, before, after, may_help)
-        self._groups.wake_waiting(f"Room/Freed {cluster}", giving=placement)
+        self._handlers.on_freed(cluster, before, after, giving=placement, may_help=self._waits_for_room)
 
     def _report_room_given_up(self, cluster: str, requests: Booked, placement: PlacementKey) -> None:
         """It was kept for this placement."""
         booked = self._room.find_booked(cluster)
         before = {name: booked.get(name, 0) + requests.get(name, 0) for name in (*booked, *requests)}
         self._report_freed(cluster, before, booked, placement)
+
+    def _flush_soon(self, flush: Callable[[], None]) -> None:
+        if self._running_on is not None:
+            self._running_on.call_soon(flush)
+
+    def _report_placed(self, cluster: str, before: tuple[PlacedBinding, ...], decided: PlacementKey | None) -> None:
+        seeking = dict.fromkeys((*self._preemptions.list_seeking(), *self._loop.attempts.list_undecided()))
+        self._handlers.on_placed(cluster, before, [key for key in seeking if key != decided])
+
+    def _is_undecided(self, key: PlacementKey) -> bool:
+        return self._loop.attempts.find_rejectors(key) is None
+
+    def _find_quota_hint(self, key: PlacementKey) -> Hint | None:
+        """What it lacks of its quotas no cluster gives, except by bindings of others."""
+        profile = self._profile_of_key(key)
+        shares = self._quotas.list_shares(key) if profile.reads_quotas else ()
+        if profile.evicts and any(share.may_reclaim(0) for share in shares):
+            return Hint.IN_DOUBT
+        is_short = key in self._short_of_quota and not self.queue.is_in_flight(key)
+        return Hint.NO_USE if shares and is_short and not self._quotas.has_room(key) else None
 
     def _waits_for_room(self, key: PlacementKey) -> bool:
         """What other plugins have refused would be refused again, give its room back, and wake the next."""
@@ -582,6 +606,7 @@ class Scheduler:
         """Of the placements that wait: they rank by it, or are held no longer, and are not tried again otherwise."""
         users = list(self._pre_enqueue.list_users(class_name))
         self._placed.note(users)
+        self._handlers.refresh(users)
         self._preemptions.resume()
         self.queue.refresh(users, trigger=PRIORITY_CHANGED)
 
@@ -616,12 +641,6 @@ class Scheduler:
     def _list_approval_rules(self, key: PlacementKey, facts: ApprovalFacts) -> list[ApprovalRule]:
         placement = self._caches.placement(key)
         return list_approval_rules(self._profile_of(None if placement is None else placement.view.metadata), facts)
-
-    def _enqueue_evicting(self) -> None:
-        """Those that wait, and may evict now what they could not."""
-        keys = [key for key in self._handlers.list_waiting() if self._profile_of_key(key).evicts]
-        self.queue.requeue(keys, trigger=BUDGET_CHANGED)
-        self._preemptions.resume()
 
     def _enqueue_answered(self, key: PlacementKey, trigger: str) -> None:
         self.queue.add(key, trigger=trigger)

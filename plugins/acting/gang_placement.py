@@ -10,7 +10,6 @@ import msgspec
 
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import HookContext
-from fleet.framework.explaining import HintRegistration
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
 from fleet.framework.status import Code, Status
@@ -40,7 +39,3 @@ class GangPlacement(PluginTraits):
         if state.fitting + state.remaining >= state.needed:
             return Status.new(Code.WAIT, f"{state.fitting} of {state.needed} fit so far")
         return Status.new(Code.UNSCHEDULABLE, f"{state.fitting + state.remaining} of {state.needed} can fit at most")
-
-    def queueing_hints(self) -> tuple[HintRegistration, ...]:
-        """Of other changes the scheduler requeues the whole group."""
-        return (HintRegistration("Binding/Delete"),)

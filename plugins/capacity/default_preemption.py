@@ -1,6 +1,7 @@
 """DefaultPreemption: makes room for a placement by the bindings of less important ones.
 
-It searches where no cluster qualifies, and only among clusters that another one's departure can help. All removable
+It searches for a placement with a priority, where no cluster qualifies, and only among clusters that another one's
+departure can help; without a priority, a placement takes back at most what its quotas guarantee. All removable
 bindings are taken away for the sake of argument, and put back one by one, the most important first, as long as the
 placement still fits. While a placement waits for those that leave, its cluster is kept for it, and it waits for them.
 """
@@ -95,11 +96,15 @@ class DefaultPreemption(PluginTraits):
         del state
         if req.never_preempts:
             return _refuse(ctx, "the placement is not to evict anything")
+        if not req.may_evict:
+            return _refuse(ctx, "the placement has no priority")
         if any(nomination.placement == req.key for nomination in frame.nominations):
             return _refuse(ctx, "room is being made already")
         if verdicts.refusals:
             return _refuse(ctx, "the placement as a whole was refused")
         lent = _find_lent(ctx, req, frame)
+        if not (req.priority or lent):
+            return _refuse(ctx, "the placement has no priority, and nothing of its quotas is lent to others")
         removable = Removals(dict(_find_removable(ctx, req, frame, verdicts, lent)))
         fits = to_bools(ctx.judge_without(removable), frame.size)[removable.rows]
         victims = _spare(ctx, removable.select(fits), frame.size)
@@ -129,6 +134,10 @@ def _find_removable(
     """Rows where eviction may help, from the cursor on, with what may be removed there."""
     order, codes = frame.scan_order(), verdicts.codes()
     own, priority = req.key, req.priority
+
+    def matters_less(binding: PlacedBinding) -> bool:
+        return bool(priority) and binding.priority < priority
+
     start = ctx.cursor % len(order) if len(order) else 0
     left = max(frame.count // 10, _FEWEST_CANDIDATES)
     order = np.concatenate((order[start:], order[:start]))
@@ -138,7 +147,7 @@ def _find_removable(
             for binding in frame.placed[row]
             if (
                 binding.state == LEAVING
-                or (binding.disruptions > 0 and (binding.priority < priority or (lent and _is_borrowed(binding, lent))))
+                or (binding.disruptions > 0 and (matters_less(binding) or (lent and _is_borrowed(binding, lent))))
             )
             and binding.placement != own
         ]

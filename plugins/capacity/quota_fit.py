@@ -16,9 +16,7 @@ from fleet.framework.arguments import RawArgs
 from fleet.framework.context import HookContext
 from fleet.framework.explaining import (
     ClusterEvent,
-    ClusterVersions,
     Edit,
-    HintRegistration,
     RejectedClusters,
     Suggestion,
 )
@@ -58,6 +56,7 @@ def _describe_lack(details: Details) -> str:
 
 class QuotaFit(PluginTraits):
     READS = ("picks", "quotas", "properties", "labels")
+    READS_POLICY_ONLY = True
     READS_REQUESTS = True
     RESERVE_REJECTS = False
     APPLIES_TO_FIXED = True
@@ -113,6 +112,8 @@ class QuotaFit(PluginTraits):
     ) -> tuple[int, Status | None]:
         """As many as fit are picked at once; then Filter rejects the others."""
         del state
+        if not req.quotas:
+            return desired, Status.new(Code.SKIP)
         amounts = read_quota_amounts(req, frame)
         fitting = desired
         for share in req.quotas:
@@ -172,12 +173,8 @@ class QuotaFit(PluginTraits):
         return _describe_shortage(req, frame, row, {share: share.left for share in req.quotas})
 
     def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
-        """No change of a cluster makes room in a quota."""
+        """No change of a cluster makes room in a quota; what fits one that has changed is requeued by its ledger."""
         return ()
-
-    def queueing_hints(self) -> tuple[HintRegistration, ...]:
-        """No change of a cluster helps; what fits a quota that has changed is requeued by the ledger of quotas."""
-        return (HintRegistration("Binding/Delete", _never_helps),)
 
     def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion]:
         """Requests that fit into what is left, on as many clusters as are missing."""
@@ -192,11 +189,6 @@ class QuotaFit(PluginTraits):
                 edits[share.resource] = min(fitting, edits.get(share.resource, fitting))
         if edits and all(edits.values()):
             yield Suggestion([_request(resource, amount) for resource, amount in edits.items()])
-
-
-def _never_helps(versions: ClusterVersions, req: PlacementRequest) -> bool:
-    del versions, req
-    return False
 
 
 def _fit(share: QuotaShare, amounts: Int64Array, left: int, removed: StateData | None, *, at_once: int) -> BoolArray:

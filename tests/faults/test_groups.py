@@ -31,7 +31,7 @@ profiles:
 - schedulerName: DefaultScheduler
   base: ExtendedProfile
   plugins: {multiPoint: {enabled: [{name: GangPlacement}, {name: QuotaFit}]}}
-- {schedulerName: plain, base: ExtendedProfile}
+- {schedulerName: plain, base: ExtendedProfile, plugins: {multiPoint: {disabled: [{name: GangPlacement}]}}}
 """
 GROUP: Final = CLUSTER_SCOPED.group
 Json = dict[str, Any]

@@ -25,7 +25,7 @@ from tests.fake_hub import UNAVAILABLE, Fault, Refused, Slow
 from tests.faults.acting import Running, running
 from tests.faults.configured import HEAD, Scene, a_scene
 from tests.faults.hub_api import a_hub
-from tests.faults.test_room import ONE, ROOMY, join, list_bound_by, report_usage
+from tests.faults.test_room import ONE, join, list_bound_by, report_usage
 from tests.faults.virtual import virtual
 from tests.installed import an_installed_package
 
@@ -35,8 +35,11 @@ profiles:
   base: ExtendedProfile
   plugins: {multiPoint: {enabled: [{name: DefaultPreemption}]}}
 - {schedulerName: careless}
-- {schedulerName: roomy, base: ExtendedProfile}
+- schedulerName: roomy
+  base: ExtendedProfile
+  plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}
 """
+MEEK: Final = "profiles: [{base: ExtendedProfile, plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}}]\n"
 QUIET: Final = "eligibility.heartbeatTimeout=24h"
 OPTIONS: Final = CLUSTER_SCOPED.options
 BINDING: Final = CLUSTER_SCOPED.binding
@@ -263,7 +266,7 @@ async def test_a_budget_is_looked_at_again_before_each_eviction(tmp_path: Path) 
 
 @virtual
 async def test_profiles_that_do_not_name_the_plugin_evict_nothing_and_watch_no_budget(tmp_path: Path) -> None:
-    async with a_scene(tmp_path, ROOMY) as scene:
+    async with a_scene(tmp_path, MEEK) as scene:
         await fill(scene.world, "ams")
         await place(scene.world, "vip", cpu=3, priority=100)
         await asyncio.sleep(900)
@@ -334,13 +337,14 @@ class _Counts:
 async def test_F3_052_F3_054_F3_079_what_pre_filter_counted_follows_the_bindings_that_are_taken_away(
     tmp_path: Path,
 ) -> None:
-    """There is room enough, but the plugin wants none beside its placement. Other plugins have no extensions."""
+    """There is room enough, but the plugin wants none beside its placement, and sees no room that is kept. Other
+    plugins have no extensions."""
     async with a_scene_beside(tmp_path, "Lonely") as scene:
         world = scene.world
         await join(world, "ams", cpu="8")
         await place(world, "low", cpu=1)
         await is_placed(world, "low", "ams")
-        await place(world, "lower", cpu=1, priority=-1)
+        await place(world, "lower", cpu=1, priority=-1, preemptionPolicy="Never")
         await place(world, "vip", cpu=1, priority=10)
         await is_given_up(world, "low")
         assert await find_bindings(world, "vip") == []
@@ -352,7 +356,7 @@ async def test_F3_052_F3_054_F3_079_what_pre_filter_counted_follows_the_bindings
 @asynccontextmanager
 async def a_scene_beside(folder: Path, plugin: str) -> AsyncIterator[Scene]:
     """An out-of-tree plugin of this module, in a profile that evicts."""
-    document = EVICTING.replace("[{name: DefaultPreemption}]", f"[{{name: DefaultPreemption}}, {{name: {plugin}}}]")
+    document = EVICTING.replace("[{name: DefaultPreemption}]", f"[{{name: DefaultPreemption}}, {{name: {plugin}}}]", 1)
     source = f"from tests.faults.test_preemption import {plugin} as made\n"
     with an_installed_package(folder, source, {plugin: "made"}):
         async with a_scene(folder, document) as scene:

@@ -280,7 +280,8 @@ async def test_X_20_the_quota_of_a_namespace_counts_its_own_placements(tmp_path:
 
 @virtual
 async def test_X_20_profiles_without_the_plugin_do_not_ask_for_quotas(tmp_path: Path) -> None:
-    async with a_scene(tmp_path, "profiles: [{base: ExtendedProfile}]\n") as scene:
+    document = "profiles: [{base: ExtendedProfile, plugins: {multiPoint: {disabled: [{name: QuotaFit}]}}}]\n"
+    async with a_scene(tmp_path, document) as scene:
         await join(scene, "ams")
         await allow(scene, "team-a", max={"cpu": "1"}, team="a")
         await place(scene, "large", "cpu=20", team="a")

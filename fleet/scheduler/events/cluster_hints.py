@@ -4,7 +4,8 @@ A placement that lacks clusters already has all that qualify, and PickAll has th
 judges a cluster by itself, a change matters only if the cluster qualifies now, did not before, and is not in use: the
 filters themselves answer that, on the cluster as it is and on the cluster as it was. Each change is compared with the
 one before it, attempts read the newest state, and time alone makes no cluster qualify, so no chance is lost between
-them.
+them. For a placement that PostFilter found no room for, a cluster where it could make room counts, too: it is asked in
+the same way, about this cluster alone.
 
 In doubt a placement is requeued: if a plugin looks at several clusters together, as spread constraints do, reads more
 than the cluster, may judge the former cluster differently by now, rejects what was decided already, or fails.
@@ -26,8 +27,9 @@ import structlog
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import HookContext
+from fleet.framework.cycle.runner import Runner
 from fleet.framework.policy.size import has_more_parts
-from fleet.framework.profiles.profile import BoundHook, CompiledProfile
+from fleet.framework.profiles.profile import BINDINGS, BoundHook, CompiledProfile
 from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.purity_guard import Phase, enter_phase
 from fleet.framework.state import CycleState
@@ -35,14 +37,14 @@ from fleet.framework.status import Code, code_of
 from fleet.framework.types import PluginTraits
 from fleet.informers.cache import Caches, book_room, is_latest
 from fleet.kube.scopes import owner_key
-from fleet.model.keys import BOUND, PICK_FIXED, SCHEDULED, UNSCHEDULED
+from fleet.model.keys import BOUND, PICK_FIXED, PICK_N, SCHEDULED, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, MemberCluster, Metadata, PolicySnapshot
 from fleet.scheduler.events.cluster_diff import ClusterDiff
 from fleet.scheduler.requests import PARTS_ON_LOOP, RequestCache
 from fleet.snapshot.columns.bitset import Mask, as_bits
 from fleet.snapshot.frame import Frame
-from fleet.snapshot.sidedata import NO_RESIDENTS, Residents
+from fleet.snapshot.sidedata import NO_RESIDENTS, Nomination, PlacedBinding, Residents
 from fleet.snapshot.table import Table
 
 log = structlog.get_logger(__name__)
@@ -54,13 +56,28 @@ ProfileOf = Callable[[Metadata | None], CompiledProfile]
 IsWaiting = Callable[[PlacementKey], bool]
 Booked = Mapping[str, int]
 """Room on a cluster that is taken beyond what it reports, by resource."""
+Concern = Callable[[Iterable[PlacementKey]], bool]
+"""Whether a change may help placements that are decided together."""
 GroupName = tuple[str, bytes, tuple[str | None, ...]]
 
-_NOTHING: Final[Booked] = MappingProxyType({})
-
-_OF_THE_CLUSTER: Final = frozenset(("labels", "namespaces", "properties", "room", "signals", "taints", "usage"))
+_OF_THE_CLUSTER: Final = frozenset(
+    (BINDINGS, "labels", "namespaces", "properties", "room", "signals", "taints", "usage")
+)
 _OF_THE_PLACEMENT: Final = frozenset(("obsolete", "picks"))
 """An attempt leaves no binding of an earlier policy, and clusters in use are compared here."""
+
+
+class SideData(NamedTuple):
+    """What decisions read of a cluster beside its object, at one moment."""
+
+    booked: Booked = MappingProxyType({})
+    placed: tuple[PlacedBinding, ...] = ()
+    """The bindings there that may be evicted, or leave."""
+    nominations: tuple[Nomination, ...] = ()
+    """Of all clusters: a placement that room is made for elsewhere evicts nothing here."""
+
+
+_NOTHING: Final = SideData()
 
 
 class Hint(enum.Enum):
@@ -69,6 +86,8 @@ class Hint(enum.Enum):
     NO_USE = "NoUse"
     QUALIFIES = "Qualifies"
     """The cluster qualifies now, and did not before."""
+    MAKES_ROOM = "MakesRoom"
+    """Room can be made there now, and could not be before, or more of it is needed elsewhere at the same time."""
     IN_DOUBT = "InDoubt"
     """Clusters are compared, also the one that the placement is on, or the policy cannot be judged here."""
 
@@ -104,12 +123,17 @@ class ClusterHints:
         requests: RequestCache,
         clock: Clock,
         residents_of: Callable[[], Residents] = lambda: NO_RESIDENTS,
+        hint_of_quota: Callable[[PlacementKey], Hint | None] = lambda _: None,
+        seeks_room: Callable[[PlacementKey], bool] = lambda _: False,
     ) -> None:
+        """`hint_of_quota` says what a change of a cluster means to a placement that lacks quota, None for one that
+        lacks none; `seeks_room` whether PostFilter has searched for one in vain, or may be about to."""
         self._caches = caches
         self._profile_of = profile_of
         self._requests = requests
         self._clock = clock
         self._residents_of = residents_of
+        self._hint_of_quota, self._seeks_room = hint_of_quota, seeks_room
         self._groups: dict[GroupName, _PolicyGroup] = {}
         self._group_of: dict[PlacementKey, _PolicyGroup] = {}
 
@@ -157,15 +181,15 @@ class ClusterHints:
         *,
         in_flight: Container[PlacementKey],
         is_waiting: IsWaiting,
-        booked_before: Booked = _NOTHING,
-        booked: Booked = _NOTHING,
+        before: SideData = _NOTHING,
+        after: SideData = _NOTHING,
     ) -> Collection[PlacementKey]:
         """The keys to requeue. What is in flight will have changed its bindings, so they do not count for it."""
         if not keys:
             return keys
         now = epoch_nanoseconds(self._clock)
         residents = self._residents_of()
-        event = _Event(self._profile_of_key, old, new, residents, now=now, booked_before=booked_before, booked=booked)
+        event = _Event(self._profile_of_key, old, new, residents, now=now, before=before, after=after)
         with enter_phase(Phase.DECIDING, event.present):
             if diff.deleted:
                 return list(self._select_of_deleted(keys, event, diff.cluster, in_flight, is_waiting))
@@ -179,11 +203,14 @@ class ClusterHints:
 
     def _select_helped(self, keys: Iterable[PlacementKey], event: _Event) -> Iterator[tuple[PlacementKey, Hint]]:
         for key in keys:
-            group = self._group_of.get(key)
+            group, hint = self._group_of.get(key), self._hint_of_quota(key)
             if group is None or group.is_large:
                 hint = Hint.IN_DOUBT
-            else:
-                hint = event.judge_for(key).judge(group, partial(self.compile_request, key))
+            elif hint is None:
+                judge, compile_own = event.judge_for(key), partial(self.compile_request, key)
+                hint = judge.judge(group, key, compile_own)
+                if hint is Hint.NO_USE and self._seeks_room(key):
+                    hint = judge.judge_room(compile_own())
             if hint is not Hint.NO_USE:
                 yield key, hint
 
@@ -207,9 +234,30 @@ class ClusterHints:
             if request is None or cluster in request.cluster_names:
                 affected = True
             else:
-                affected = is_waiting(key) and event.judge_for(key).may_compare(request)
+                needs_several = (request.min_targets or 1) > 1 and self._seeks_room(key)
+                affected = is_waiting(key) and (needs_several or event.judge_for(key).may_compare(request))
             if affected:
                 yield key
+
+    def build_concern(
+        self, old: MemberCluster | None, new: MemberCluster | None, *, before: SideData, after: SideData
+    ) -> Concern:
+        """For what is decided together: a change of a cluster that none of them could or can take is of no use, while
+        one that a single placement could take before may be what the next one lacks."""
+        now, residents = epoch_nanoseconds(self._clock), self._residents_of()
+        event = _Event(self._profile_of_key, old, new, residents, now=now, before=before, after=after)
+
+        def concerns(keys: Iterable[PlacementKey]) -> bool:
+            with enter_phase(Phase.DECIDING, event.present):
+                return any(self._concerns(event, key) for key in keys)
+
+        return concerns
+
+    def _concerns(self, event: _Event, key: PlacementKey) -> bool:
+        group = self._group_of.get(key)
+        if group is None or group.is_large:
+            return True
+        return event.judge_for(key).concerns(self.compile_request(key))
 
     # --- details ------------------------------------------------------------------------------------------------------
 
@@ -258,11 +306,11 @@ class _Event:
         residents: Residents,
         *,
         now: int,
-        booked_before: Booked = _NOTHING,
-        booked: Booked = _NOTHING,
+        before: SideData = _NOTHING,
+        after: SideData = _NOTHING,
     ) -> None:
         self._profile_of = profile_of
-        self._before, self._after = _freeze(old, booked_before, residents), _freeze(new, booked, residents)
+        self._before, self._after = _freeze(old, before, residents), _freeze(new, after, residents)
         self._now = now
         self.present = self._before if new is None else self._after
         self._judges: dict[int, _Judge] = {}
@@ -275,12 +323,15 @@ class _Event:
         return judge
 
 
-def _freeze(cluster: MemberCluster | None, booked: Booked, residents: Residents) -> Frame:
+def _freeze(cluster: MemberCluster | None, beside: SideData, residents: Residents) -> Frame:
     """A fleet of this cluster alone, with the placements on all clusters."""
     table = Table(() if cluster is None else (cluster,))
     table.settle(residents)
+    if beside.nominations:
+        table.nominate(beside.nominations)
     if cluster is not None:
-        book_room(table, cluster.metadata.name, booked)
+        book_room(table, cluster.metadata.name, beside.booked)
+        table.set_placed(cluster.metadata.name, beside.placed)
     return table.freeze()
 
 
@@ -289,11 +340,13 @@ class _Judge:
 
     def __init__(self, profile: CompiledProfile, before: Frame, after: Frame, *, now: int) -> None:
         self._profile = profile
-        entries = (*profile.pre_filter, *profile.filters, *profile.post_batch)
+        entries = (*profile.pre_filter, *profile.filters, *profile.post_batch, *profile.post_filter)
         plugins = {entry.name: entry.plugin for entry in entries}
         self._comparing = frozenset(name for name, plugin in plugins.items() if not _is_row_local(plugin))
         """Plugins that look beyond the cluster."""
         self._by_policy = all(_trait(plugin, "READS_POLICY_ONLY") for plugin in plugins.values())
+        self._nominated = frozenset(each.placement for each in (*before.nominations, *after.nominations))
+        """Placements that room is kept for: to them, it is free."""
         self._before = _ClusterAlone(profile, before, now=now)
         self._after = _ClusterAlone(profile, after, now=now)
         self._present = self._after if after.valid else self._before
@@ -301,8 +354,8 @@ class _Judge:
         self._hints: dict[int, Hint] = {}
         """By group, where the policy alone decides."""
 
-    def judge(self, group: _PolicyGroup, compile_own: Callable[[], PlacementRequest | None]) -> Hint:
-        if not self._by_policy:
+    def judge(self, group: _PolicyGroup, key: PlacementKey, compile_own: Callable[[], PlacementRequest | None]) -> Hint:
+        if not self._by_policy or self._is_nominated(group, key):
             return self._judge(compile_own(), self._find_plan)
         hint = self._hints.get(id(group))
         if hint is None:
@@ -311,6 +364,37 @@ class _Judge:
                 return Hint.IN_DOUBT
             hint = self._hints[id(group)] = self._judge(group.request, lambda _: group.plan)
         return hint
+
+    def judge_room(self, request: PlacementRequest | None) -> Hint:
+        """Of a placement that the change is of no use to as it is."""
+        if request is None:
+            return Hint.IN_DOUBT
+        try:
+            if not self._after.makes_room(request):
+                return Hint.NO_USE
+            if (request.min_targets or 1) > 1 or not self._before.makes_room(request):
+                return Hint.MAKES_ROOM
+        except Exception:
+            log.warning("a plugin could not judge a changed cluster: the placement is requeued", exc_info=True)
+            return Hint.IN_DOUBT
+        return Hint.IN_DOUBT if self._before.has_read_clock else Hint.NO_USE
+
+    def concerns(self, request: PlacementRequest | None) -> bool:
+        """Whether the cluster counts for the placement, as it was or as it is."""
+        plan = None if request is None or request.problems else self._find_plan(request)
+        if request is None or plan is None:
+            return True
+        try:
+            sides = (self._after, self._before)
+            return any(side.accepts(request, plan) or side.has_read_clock for side in sides)
+        except Exception:
+            log.warning("a plugin could not judge a changed cluster: the placement is requeued", exc_info=True)
+            return True
+
+    def _is_nominated(self, group: _PolicyGroup, key: PlacementKey) -> bool:
+        """The placement, or the one that stands for its group."""
+        request = group.request
+        return not self._nominated.isdisjoint((str(key), "" if request is None else request.key))
 
     def prepare(self, group: _PolicyGroup, compile_own: Callable[[], PlacementRequest | None]) -> None:
         """If the policy alone decides who takes part, finds that out once."""
@@ -345,7 +429,7 @@ class _Judge:
 
     def _find_plan(self, request: PlacementRequest) -> _Plan | None:
         """The plugins that take part; None if one of them looks beyond the cluster or at the clock, or fails."""
-        if self._profile.post_filter or self._profile.late_judges:
+        if self._profile.late_judges or any(entry.name in self._comparing for entry in self._profile.post_filter):
             return None
         try:
             plan = self._present.find_plan(request, self._comparing)
@@ -364,8 +448,9 @@ class _ClusterAlone:
     def __init__(self, profile: CompiledProfile, frame: Frame, *, now: int) -> None:
         self._profile, self._frame = profile, frame
         order: dict[str, Any] = {"ranking": profile.ranking, "tie_break": profile.tie_break}
+        self._begin_context = partial(_ClockContext, now=now, bindings=PlacementBindings(), **order)
         self._ctx = HookContext(now=now, bindings=PlacementBindings(), **order)
-        self._clock_ctx = _ClockContext(now=now, bindings=PlacementBindings(), **order)
+        self._clock_ctx = self._begin_context()
 
     @property
     def has_read_clock(self) -> bool:
@@ -376,7 +461,10 @@ class _ClusterAlone:
         """Without the plugins that skip the request. None if one that compares clusters limits rounds."""
         state = self._begin()
         if request.placement_type == PICK_FIXED:
-            return _Plan((), tuple(entry for _, entry in self._profile.fixed_filters))
+            fixed = {entry.name: entry for _, entry in self._profile.fixed_filters}
+            asked = (entry for entry in self._profile.pre_filter if entry.name in fixed and entry.name in comparing)
+            skipped = {entry.name for entry in asked if self._ask(entry, state, request)[1] is Code.SKIP}
+            return _Plan((), tuple(entry for name, entry in fixed.items() if name not in skipped))
         for entry in self._profile.post_batch:
             if entry.name in comparing and self._ask(entry, state, request, 1)[1] is not Code.SKIP:
                 return None
@@ -398,6 +486,18 @@ class _ClusterAlone:
                 return False
         return True
 
+    def makes_room(self, request: PlacementRequest) -> bool:
+        """Whether PostFilter has a plan for a placement that lacks one cluster."""
+        if not self._profile.post_filter or not self._frame.valid or request.placement_type != PICK_N:
+            return False
+        ctx = self._clock_ctx = self._begin_context()
+        ctx.expiring = frozenset(entry.name for entry in self._profile.filters if _only_expires(entry))
+        ctx.shortfall = 1
+        runner = Runner(self._profile, ctx, CycleState(), request)
+        verdicts = runner.run_filter(self._frame, runner.run_pre_filter(self._frame))
+        ctx.judge_without = partial(runner.judge_without, verdicts)
+        return not verdicts.alive and runner.run_post_filter(self._frame, verdicts) is not None
+
     def _begin(self) -> CycleState:
         self._clock_ctx.is_read = False
         return CycleState()
@@ -409,26 +509,30 @@ class _ClusterAlone:
         return answer, code_of(status)
 
     def _context_of(self, entry: BoundHook) -> HookContext:
-        return self._ctx if _trait(entry.plugin, "ONLY_EXPIRES") else self._clock_ctx
+        return self._ctx if _only_expires(entry) else self._clock_ctx
 
 
 class _ClockContext(HookContext):
-    """Notes whether the time is read."""
+    """Notes whether the time is read, but for plugins to which it only makes clusters expire."""
 
-    __slots__ = ("_now", "is_read")
+    __slots__ = ("_now", "expiring", "is_read")
 
     @property
     def now(self) -> int:
-        self.is_read = True
+        self.is_read |= self.plugin not in self.expiring
         return self._now
 
     @now.setter
     def now(self, value: int) -> None:
-        self._now, self.is_read = value, False
+        self._now, self.is_read, self.expiring = value, False, frozenset[str]()
 
 
 def _may_take(key: PlacementKey, placed: Container[PlacementKey], in_flight: Container[PlacementKey]) -> bool:
     return key not in placed or key in in_flight
+
+
+def _only_expires(entry: BoundHook) -> bool:
+    return bool(_trait(entry.plugin, "ONLY_EXPIRES"))
 
 
 def _is_row_local(plugin: Any) -> bool:

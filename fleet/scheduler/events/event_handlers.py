@@ -44,11 +44,12 @@ from fleet.model.views import (
 )
 from fleet.scheduler.cleanup import is_as_created
 from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters
-from fleet.scheduler.events.cluster_hints import Booked, ClusterHints
+from fleet.scheduler.events.cluster_hints import Booked, ClusterHints, Concern, SideData
 from fleet.scheduler.events.feed_hints import FeedHints
 from fleet.scheduler.events.interest_index import InterestIndex, SourcesOf, lacks_clusters
-from fleet.scheduler.ledgers.room_ledger import RoomLedger, frees_room
+from fleet.scheduler.ledgers.room_ledger import RoomLedger, differ_in_needs, frees_room
 from fleet.snapshot.frame import Frame
+from fleet.snapshot.sidedata import Nomination, PlacedBinding
 
 FEED: Final = "Feed"
 RESIDENT: Final = "Resident"
@@ -144,15 +145,15 @@ class EventHandlers:
         offer: OfferChange | None = None,
         reads_labels: Callable[[Metadata], bool] = lambda _: False,
         on_event: ObserveEvent = lambda *_: None,
-        keeps_room_on: Callable[[str], bool] = lambda _: False,
-        on_change: Callable[[str], None] = lambda _: None,
+        read_placed: Callable[[str], tuple[PlacedBinding, ...]] = lambda _: (),
+        read_nominations: Callable[[], tuple[Nomination, ...]] = tuple,
+        on_change: Callable[[str, Concern, PlacementKey | None], None] = lambda *_: None,
         batched: bool = False,
     ) -> None:
-        """Without hints, every change of what a placement reads requeues it, and where room on a cluster is kept for a
-        placement. `offer` is called with the keys that a change affects, and returns those to requeue; `reads_labels`
-        says of a placement whether its decision looks at its labels; `on_change` is called with changes of
-        clusters, for what is decided together. With `batched`, changes of clusters are requeued
-        in batches."""
+        """Without hints, every change of what a placement reads requeues it. `offer` is called with the keys that a
+        change affects, and returns those to requeue; `reads_labels` says of a placement whether its decision looks at
+        its labels; `on_change` is called with changes of clusters, for what is decided together, and with the placement
+        that gave room back. With `batched`, changes of clusters are requeued in batches."""
         self._caches = caches
         self._queue = queue
         self._eligibility = eligibility
@@ -162,7 +163,8 @@ class EventHandlers:
         self._on_event = on_event
         self._event_started = 0.0
         self._batched = batched
-        self._keeps_room_on, self._on_change = keeps_room_on, on_change
+        self._read_placed, self._read_nominations = read_placed, read_nominations
+        self._on_change = on_change
         self._interests = InterestIndex(sources_of)
         self._hints = hints
         self._feed_hints = feed_hints
@@ -202,6 +204,11 @@ class EventHandlers:
             waits = self._interests.is_waiting(key) or key in self._queue
             if self._started and (is_moved(metadata) or (waits and is_changed(metadata))):
                 self._queue.add(key, trigger=RELOADED)
+
+    def refresh(self, keys: Iterable[PlacementKey]) -> None:
+        """Their priorities have changed."""
+        for key in keys:
+            self._index(self._caches.kinds_of(key), key)
 
     def _list_initial_keys(self, kinds: PlacementKinds) -> Iterable[PlacementKey]:
         snapshots = kinds.policy_snapshots.store.values()
@@ -256,22 +263,48 @@ class EventHandlers:
             freed=frees_room(before, booked),
         )
         if diff:
-            keys = self._select(self._interests.find_affected(diff), diff, old, new, before, booked)
+            beside = self._read_beside(cluster, before), self._read_beside(cluster, booked)
+            keys = self._select(self._interests.find_affected(diff), diff, old, new, *beside)
             if self._offer is not None and keys and not self._batched:
                 keys = self._offer(keys, diff, old, new)
             self._requeue_affected(keys, trigger=str(diff))
-            self._on_change(str(diff))
+            self._on_change(str(diff), self._build_concern(diff.cluster, old, new, *beside), None)
 
-    def on_freed(self, cluster: str, before: Booked, booked: Booked, may_help: Callable[[PlacementKey], bool]) -> None:
+    def on_freed(
+        self,
+        cluster: str,
+        before: Booked,
+        booked: Booked,
+        *,
+        giving: PlacementKey,
+        may_help: Callable[[PlacementKey], bool],
+    ) -> None:
         """A placement gave room back, which may help some of the others."""
         present = self._caches.clusters.get(cluster)
         if not self._started or present is None:
             return
         self._event_started = self._clock.monotonic()
         diff = ClusterDiff(cluster=cluster, freed=True)
-        affected = [key for key in self._interests.find_affected(diff) if may_help(key)]
-        keys = self._select(affected, diff, present, present, before, booked)
+        affected = [key for key in self._interests.find_affected(diff) if key != giving and may_help(key)]
+        beside = self._read_beside(cluster, before), self._read_beside(cluster, booked)
+        keys = self._select(affected, diff, present, present, *beside)
         self._requeue_affected(keys, trigger=str(diff))
+        self._on_change(f"Room/Freed {cluster}", self._build_concern(cluster, present, present, *beside), giving)
+
+    def on_placed(self, cluster: str, before: tuple[PlacedBinding, ...], seeking: Collection[PlacementKey]) -> None:
+        """Other bindings than before may be evicted there, or leave. `seeking` are the placements that look for
+        such."""
+        present = self._caches.clusters.get(cluster)
+        if not self._started or present is None:
+            return
+        self._event_started = self._clock.monotonic()
+        diff = ClusterDiff(cluster=cluster, freed=True)
+        after = self._read_beside(cluster, self._room.find_booked(cluster))
+        keys = self._select(seeking, diff, present, present, after._replace(placed=before), after)
+        self._requeue_affected(keys, trigger=f"Binding/Evictable {cluster}")
+
+    def _read_beside(self, cluster: str, booked: Booked) -> SideData:
+        return SideData(booked, self._read_placed(cluster), self._read_nominations())
 
     def _select(
         self,
@@ -279,10 +312,10 @@ class EventHandlers:
         diff: ClusterDiff,
         old: MemberCluster | None,
         new: MemberCluster | None,
-        before: Booked,
-        booked: Booked,
+        before: SideData,
+        after: SideData,
     ) -> Collection[PlacementKey]:
-        if self._hints is None or self._keeps_room_on(diff.cluster):
+        if self._hints is None or self._moves_kept_room(diff.cluster, old, new):
             return keys
         return self._hints.select(
             keys,
@@ -291,9 +324,21 @@ class EventHandlers:
             new,
             in_flight=self._in_flight,
             is_waiting=self._interests.is_waiting,
-            booked_before=before,
-            booked=booked,
+            before=before,
+            after=after,
         )
+
+    def _build_concern(
+        self, cluster: str, old: MemberCluster | None, new: MemberCluster | None, before: SideData, after: SideData
+    ) -> Concern:
+        if self._hints is None or self._moves_kept_room(cluster, old, new):
+            return lambda _: True
+        return self._hints.build_concern(old, new, before=before, after=after)
+
+    def _moves_kept_room(self, cluster: str, old: MemberCluster | None, new: MemberCluster | None) -> bool:
+        """How much is kept there for placements depends on what has changed."""
+        kept = (each.placement for each in self._read_nominations() if each.cluster == cluster)
+        return differ_in_needs(old, new) and any(self._room.find_needs(PlacementKey.parse(key)).vary for key in kept)
 
     def _check_clock(self) -> None:
         # Checked at every status report: they are frequent, and a changed clock sends no notification.

@@ -272,17 +272,27 @@ class Groups:
         """Everything that was bound is given up: the group may be tried as a whole again."""
         self.find_progress(group).unwinds = False
 
-    def wake_waiting(self, trigger: str, *, giving: PlacementKey | None = None) -> None:
-        """Something has changed: groups that were refused are tried again. What an attempt gives back helps others when
-        it has ended, after their backoff: it may be reserved for the same refusal again."""
+    def wake_waiting(
+        self,
+        trigger: str,
+        may_help: Callable[[list[PlacementKey]], bool] = lambda _: True,
+        giving: PlacementKey | None = None,
+    ) -> None:
+        """Something has changed: groups that were refused are tried again, if it may help their members. What an
+        attempt gives back helps others when it has ended, after their backoff: it may be reserved for the same refusal
+        again."""
         if not self._progress:
             return
         if giving is not None and self.reports.is_in_flight(giving):
             self._giving.add(giving)
             return
         for group, progress in self._progress.items():
+            members = self.list_members(group)
+            is_undecided = bool(progress.message) or any(map(self.reports.is_in_flight, members))
+            if not is_undecided or not may_help(members):
+                continue
             progress.changes += 1
-            if progress.message and (members := self.list_members(group)):
+            if progress.message and members:
                 self.reports.requeue(members, trigger, in_flight=False)
 
     # --- leadership ---------------------------------------------------------------------------------------------------

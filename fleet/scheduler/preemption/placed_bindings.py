@@ -29,6 +29,9 @@ from fleet.snapshot.sidedata import LEAVING, WAITING, Nomination, PlacedBinding
 
 Amounts = tuple[tuple[str, int], ...]
 """By resource, sorted."""
+OnPlaced = Callable[[str, tuple[PlacedBinding, ...], PlacementKey | None], None]
+"""Called with a cluster where other bindings than before may be evicted, or leave, with those of before, and with the
+placement of the attempt that has looked, if one has."""
 
 _UNLIMITED: Final = 2**31 - 1
 
@@ -74,9 +77,15 @@ class PlacedBindings:
         self.is_needed = False
         """Whether a profile evicts: until then nothing is kept."""
         self.on_budget: Callable[[], None] = lambda: None
-        """Called when other bindings than before may be evicted."""
+        """Called when budgets are known, or have changed."""
+        self.on_change: OnPlaced = lambda *_: None
+        self.call_soon: Callable[[Callable[[], None]], None] = lambda _: None
+        """Calls it once the present event is handled."""
+        self.is_awaited: Callable[[], bool] = lambda: False
+        """Whether a change may help a placement: if not, it is read before the next decision."""
         self._changed: set[PlacementKey] = set()
         """Placements whose bindings are read anew at the next `flush`."""
+        self._is_called = False
         self._placed: dict[str, dict[str, PlacedBinding]] = {}
         """By cluster and key of the binding."""
         self._clusters_of: dict[PlacementKey, set[tuple[str, str]]] = {}
@@ -96,25 +105,34 @@ class PlacedBindings:
         self.read_all()
 
     def read_all(self) -> None:
-        if self.is_needed:
-            self._changed.update(self._clusters_of)
-            for kinds in self._caches.kinds:
-                owners = (owner_key(binding.view.metadata) for binding in kinds.bindings.store.values())
-                self._changed.update(key for key in owners if key is not None)
+        for kinds in self._caches.kinds:
+            owners = (owner_key(binding.view.metadata) for binding in kinds.bindings.store.values())
+            self.note(key for key in owners if key is not None)
+        self.note(self._clusters_of)
 
     def note(self, keys: Iterable[PlacementKey]) -> None:
-        """Their priorities have changed."""
+        """What their bindings are to others may have changed."""
         if self.is_needed:
             self._changed.update(keys)
+            self.flush_soon()
 
-    def flush(self) -> None:
-        """The column is that of the caches."""
+    def flush_soon(self) -> None:
+        if self._changed and not self._is_called and self.is_awaited():
+            self._is_called = True
+            self.call_soon(self.flush)
+
+    def flush(self, *, for_attempt: PlacementKey | None = None) -> None:
+        """The column is that of the caches. An attempt reads it after that, and needs no other for the change."""
+        self._is_called = False
         clusters: set[str] = set()
         for key in self._changed:
             clusters |= self._read(key)
         self._changed.clear()
-        for cluster in clusters:
-            self._table.set_placed(cluster, tuple(self._placed.get(cluster, {}).values()))
+        for cluster in sorted(clusters):
+            before, after = self._table.find_placed(cluster), tuple(self._placed.get(cluster, {}).values())
+            self._table.set_placed(cluster, after)
+            if not set(before).issuperset(after):
+                self.on_change(cluster, before, for_attempt)
 
     def find_needs(self, key: PlacementKey) -> Needs:
         return self._room.find_needs(key)
@@ -196,26 +214,25 @@ class PlacedBindings:
         return {cluster for cluster, _ in former | present}
 
     def _on_owned(self, old: Observed[Any] | None, new: Observed[Any] | None) -> None:
-        if self.is_needed:
-            owners = (owner_key(each.view.metadata) for each in (old, new) if each is not None)
-            self._changed.update(key for key in owners if key is not None)
+        owners = (owner_key(each.view.metadata) for each in (old, new) if each is not None)
+        self.note(key for key in owners if key is not None)
 
     def _on_named(self, old: Observed[Any] | None, new: Observed[Any] | None) -> None:
         known = old if new is None else new
-        if self.is_needed and known is not None:
-            self._changed.add(PlacementKey.of(known.view.metadata))
+        if known is not None:
+            self.note((PlacementKey.of(known.view.metadata),))
 
     def _on_cluster(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
         if self.is_needed and new is not None and differ_in_needs(old, new):
             held = self._placed.get(new.metadata.name, {})
             owners = {PlacementKey.parse(each.placement) for each in held.values()}
-            self._changed.update(key for key in owners if self._room.find_needs(key).vary)
+            self.note(key for key in owners if self._room.find_needs(key).vary)
 
     def _on_budget(self, key: PlacementKey | None) -> None:
         if key is None:
             self.read_all()
-        elif self.is_needed:
-            self._changed.add(key)
+        else:
+            self.note((key,))
         if self.is_needed:
             self.on_budget()
 

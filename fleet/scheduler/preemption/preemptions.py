@@ -87,6 +87,7 @@ class Preemptions:
         self._caches, self._table, self._placed, self._evicts = caches, table, placed, evicts
         self._bindings, self._store, self._reports, self._clock = bindings, store, reports, clock
         self._open: dict[PlacementKey, Preemptor] = {}
+        self._seeking: set[PlacementKey] = set()
         self._queue: WorkQueue[PlacementKey] = WorkQueue(clock=clock)
         caches.clusters.subscribe(self._on_cluster)
         for kinds in caches.kinds:
@@ -97,7 +98,7 @@ class Preemptions:
 
     def prepare(self, key: PlacementKey, request: PlacementRequest) -> None:
         """Before a decision. Room that was meant for a former request is given up."""
-        self._placed.flush()
+        self._placed.flush(for_attempt=key)
         preemptor = self._open.get(key)
         if preemptor is None:
             return
@@ -114,10 +115,13 @@ class Preemptions:
         """Right after a decision: if it evicts, the next one sees the room as taken. Makes no request."""
         request, now = decision.request, epoch_nanoseconds(self._clock)
         victims = decision.evictions.victims if decision.evictions else ()
-        if decision.rounds and (decision.active or 0) < (request.min_targets or 1):
+        has_searched = bool(decision.rounds) and (decision.active or 0) < (request.min_targets or 1)
+        if has_searched:
             self._reports.report_search(len(victims) if decision.nomination else None)
         if not decision.nomination:
+            self._note_seeking(key, has_searched=has_searched and request.may_evict)
             return
+        self._note_seeking(key, has_searched=False)
         targets = tuple(
             Preemption(name, tuple(victim for cluster, victim in victims if cluster == name), SELECTED, now)
             for name in decision.nomination
@@ -129,6 +133,13 @@ class Preemptions:
         self._nominate()
         self._reports.report_preempting(key, targets)
         self._queue.add(key)
+
+    def _note_seeking(self, key: PlacementKey, *, has_searched: bool) -> None:
+        if has_searched:
+            self._seeking.add(key)
+            self._placed.flush_soon()  # what has changed since the decision was begun
+        else:
+            self._seeking.discard(key)
 
     def note_result(self, record: AttemptRecord) -> None:
         """After an attempt: it has got its room, found other, or lost it to a more important one."""
@@ -144,8 +155,12 @@ class Preemptions:
 
     # --- for the frame and the status ---------------------------------------------------------------------------------
 
-    def keeps_room_on(self, cluster: str) -> bool:
-        return any(target.cluster == cluster for preemptor in self._open.values() for target in preemptor.targets)
+    def seeks_room(self, key: PlacementKey) -> bool:
+        """Whether it would evict if it could: its last search was in vain."""
+        return key in self._seeking
+
+    def list_seeking(self) -> list[PlacementKey]:
+        return sorted(self._seeking, key=str)
 
     def find(self, key: PlacementKey, uid: str) -> Preemptor | None:
         preemptor = self._open.get(key)
@@ -165,6 +180,7 @@ class Preemptions:
     def restore(self) -> None:
         """This process leads from now on: what its predecessor had written goes on."""
         self._open.clear()
+        self._seeking.clear()
         if self._placed.is_needed:
             for kinds in self._caches.kinds:
                 for options in kinds.options.store.values():
@@ -399,8 +415,10 @@ class Preemptions:
 
     def _on_placement(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
         known = old if new is None else new
-        if self._open and known is not None and (new is None or new.view.metadata.deletion_timestamp):
-            self._end(PlacementKey.of(known.view.metadata))
+        if known is not None and (new is None or new.view.metadata.deletion_timestamp):
+            self._seeking.discard(PlacementKey.of(known.view.metadata))
+            if self._open:
+                self._end(PlacementKey.of(known.view.metadata))
 
     def _restore(self, options: PlacementOptions) -> None:
         key, status = PlacementKey.of(options.metadata), options.status
