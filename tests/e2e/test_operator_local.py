@@ -21,7 +21,9 @@ import yaml
 
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.keys import SCHEDULER_NAME
+from fleet.operator.local.replica import GRACE, SILENT
 from fleet.operator.operands import CONFIG_MAPS, DEPLOYMENTS, NAME, SECONDARY_SCHEDULERS
+from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 from tests.e2e.hub import Hub, soon
 from tests.e2e.test_controller_document import FLEET
 from tests.e2e.world import ANYTHING, NAMESPACES, World, world
@@ -226,6 +228,28 @@ def test_O_13_two_schedulers_are_processes_edited_broken_killed_and_deleted_apar
 
                 other.kill()
                 await soon(lambda: asyncio.sleep(0, not is_running(others)), pause=PAUSE)
+
+    asyncio.run(story())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600, func_only=True)
+def test_O_13_a_process_that_hangs_is_killed_and_another_one_decides(hub: Hub, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(hub) as fleet:
+            await fleet.join("ams")
+            scheduler = Secondary(fleet, "second", tmp_path / "second")
+            await scheduler.declare(write_document("packed"))
+            async with an_operator(hub, scheduler):
+                await scheduler.soon_condition("Available", "True")
+                (hanging,) = scheduler.list_pids()
+                os.kill(hanging, signal.SIGSTOP)
+                await scheduler.soon_condition("Available", "False")
+                within = SILENT + GRACE + SECONDS_TO_HAPPEN
+                await soon(lambda: asyncio.sleep(0, not is_running(hanging)), pause=PAUSE, within=within)
+                await place(fleet, "web", "packed")
+                await fleet.soon_on("web", "ams")
+                await scheduler.soon_condition("Available", "True")
 
     asyncio.run(story())
 
