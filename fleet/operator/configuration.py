@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,6 +48,19 @@ class ConfigReview:
         return hashlib.sha256(self.document.encode()).hexdigest()
 
 
+class _UnknownVariables(Mapping[str, str]):
+    """Of the scheduler's process: whichever the document names exists there, and references stay as written."""
+
+    def __getitem__(self, name: str) -> str:
+        return f"${{{name}}}"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
 def read_sources(substitution: Mapping[str, Sequence[str]]) -> NamedSources:
     """`spec.substitution`."""
     return NamedSources(tuple(substitution.get("fromEnv") or ()), tuple(substitution.get("fromSecret") or ()))
@@ -87,7 +100,7 @@ def _name_sources(document: str, sources: NamedSources) -> str:
 
 def _review_file(file: Path, document: str) -> ConfigReview:
     try:
-        effective = load_settings(file, {}, (), find_more=find_more_problems)
+        effective = load_settings(file, _UnknownVariables(), (), find_more=find_more_problems)
     except ConfigurationError as error:
         return ConfigReview(PARSE_ERROR, str(error))
     names = [profile.scheduler_name for profile in effective.settings.profiles]

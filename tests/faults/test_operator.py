@@ -321,7 +321,10 @@ async def test_overrides_are_not_used_and_block_upgrades() -> None:
 
 @virtual
 @pytest.mark.parametrize("head", [FOREIGN, HEAD])
-async def test_sources_of_a_document_that_names_none_are_those_of_the_resource(head: str) -> None:
+@pytest.mark.parametrize("sources", [{"fromSecret": ["load-metrics"]}, {"fromEnv": ["ADDRESS"]}])
+async def test_sources_of_a_document_that_names_none_are_those_of_the_resource(
+    head: str, sources: dict[str, list[str]]
+) -> None:
     document = head + REFERRING
     async with a_scene() as scene:
         await scene.configure(document)
@@ -329,7 +332,6 @@ async def test_sources_of_a_document_that_names_none_are_those_of_the_resource(h
         status, reason, message = await scene.condition("ConfigValid")
         assert (status, reason) == ("False", "ParseError")
         assert "${ADDRESS} has no source" in message
-        sources = {"fromEnv": ["UNUSED"], "fromSecret": ["load-metrics"]}
         await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"substitution": sources}})
         assert (await scene.condition("ConfigValid"))[0] == "True"
         copy = (await scene.world.get(CONFIG_MAPS, COPY))["data"]["config.yaml"]
