@@ -38,6 +38,8 @@ class ConfigReview:
     message: str = ""
     document: str = ""
     lease_terms: tuple[tuple[str, str], ...] = ()
+    elects: bool = True
+    """Whether a process decides only while it holds the lease."""
 
     @property
     def is_valid(self) -> bool:
@@ -115,4 +117,9 @@ def _review_file(file: Path, document: str) -> ConfigReview:
     except ConfigurationError as error:
         return ConfigReview(UNKNOWN_PLUGIN if "no plugin named" in str(error) else BUILD_ERROR, str(error))
     is_default = all(effective.origins[f"leaderElection.{name}"] == "default" for name in _LEASE_TERMS)
-    return ConfigReview(VALID, document=document, lease_terms=tuple(_LEASE_TERMS.items()) if is_default else ())
+    return ConfigReview(
+        VALID,
+        document=document,
+        lease_terms=tuple(_LEASE_TERMS.items()) if is_default else (),
+        elects=effective.settings.leader_election.leader_elect,
+    )

@@ -108,6 +108,8 @@ def _build_deployment(spec: Json, namespace: str, config: ConfigReview, image: s
     pod["tolerations"] = topology.get("tolerations") or None
     return {
         "replicas": replicas,
+        # Without a lease, old and new pods would decide at the same time.
+        "strategy": {"type": "RollingUpdate"} if config.elects else {"type": "Recreate", "rollingUpdate": None},
         "selector": {"matchLabels": _SELECTOR},
         "template": {
             "metadata": {"labels": _LABELS, "annotations": {CONFIG_HASH: config.digest}},

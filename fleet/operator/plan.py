@@ -88,7 +88,7 @@ def build_plan(owner: Json, config: ConfigReview, seen: ObservedOperands) -> Pla
     unmet = list_unmet(spec["schedulerImage"], seen.hub)
     refused = _Finding("ImageRefused", image_problem) if image_problem else _refuse_unmet(unmet, state)
     partition = find_partition_problem(owner, seen.others)
-    finding = _find_problem(config, refused, seen.objects.keys() - owned.keys())
+    finding = _find_problem(spec, config, refused, seen.objects.keys() - owned.keys())
     if partition and (finding is None or finding.reason != "NameTaken"):
         finding = _Finding(*partition)
     desired = _build_desired(owner, config, seen, owned, uses_image=refused is None)
@@ -164,12 +164,17 @@ def _get_applied(document: Json) -> str | None:
     return digest
 
 
-def _find_problem(config: ConfigReview, refused: _Finding | None, foreign: set[Resource]) -> _Finding | None:
+def _find_problem(
+    spec: Json, config: ConfigReview, refused: _Finding | None, foreign: set[Resource]
+) -> _Finding | None:
     if foreign:
         names = ", ".join(f"{item.kind} {get_operand_name(item)}" for item in MANAGED if item in foreign)
         return _Finding("NameTaken", f"{names} exists and belongs to no secondary scheduler: delete or rename it")
     if not config.is_valid:
         return _Finding("InvalidConfiguration", config.message)
+    if refused is None and not config.elects and get_topology(spec) is not None:
+        text = "the document turns leader election off, so every pod would decide: one pod is created"
+        return _Finding("NoLeaderElection", f"spec.topology.mode: {text}")
     return refused
 
 
@@ -179,7 +184,7 @@ def _build_desired(
     """With the last good document and image where the new ones cannot be used; nothing if there are none."""
     used = config if config.is_valid else seen.copied
     image = owner["spec"]["schedulerImage"] if uses_image else _get_image(owned)
-    replicas = count_replicas(owner["spec"], seen.nodes)
+    replicas = count_replicas(owner["spec"], seen.nodes) if used.elects else 1
     if not (used.is_valid and image):
         return {}
     desired = build_operands(owner, used, image, replicas)
@@ -222,7 +227,7 @@ def _build_status(
         finding = _Finding("ProgressDeadline", f"not rolled out after 10 min: {rolling}")
     conditions = [
         ("ConfigValid", config.is_valid, config.reason, config.message or "the document is valid"),
-        ("Available", *_judge_availability(owner, ready, seen.holder)),
+        ("Available", *_judge_availability(owner, config if config.is_valid else seen.copied, ready, seen.holder)),
         ("Progressing", bool(rolling), "RollingOut" if rolling else AS_EXPECTED, rolling or "all is rolled out"),
         (
             "Degraded",
@@ -298,11 +303,13 @@ def find_condition(owner: Json, type: str) -> Json:
     return next((condition for condition in conditions if condition["type"] == type), {})
 
 
-def _judge_availability(owner: Json, ready: int, holder: str) -> tuple[bool, str, str]:
+def _judge_availability(owner: Json, config: ConfigReview, ready: int, holder: str) -> tuple[bool, str, str]:
     if owner["spec"]["managementState"] == "Removed":
         return False, "Removed", "spec.managementState is Removed"
     if not ready:
         return False, "NoReadyReplica", f"no pod of Deployment {NAME} is ready"
+    if not config.elects:
+        return True, AS_EXPECTED, "a pod is ready, and needs no lease"
     if not holder:
         return False, "NoLeader", f"no pod holds Lease {NAME}"
     return True, AS_EXPECTED, f"{holder} leads"

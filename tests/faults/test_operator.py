@@ -306,6 +306,24 @@ def build_pod_that_runs(digit: int) -> dict[str, Any]:
 
 
 @virtual
+async def test_O_01_a_document_without_leader_election_has_one_pod_that_needs_no_lease() -> None:
+    async with a_scene() as scene:
+        add_nodes(scene, {}, {})
+        await scene.configure(f"{GOOD}leaderElection: {{leaderElect: false}}\n")
+        await scene.declare()
+        await scene.roll_out()
+        assert (await scene.condition("Available"))[:2] == ("True", "AsExpected")
+        assert (await scene.world.get(DEPLOYMENTS, SCHEDULER_KEY))["spec"]["strategy"]["type"] == "Recreate"
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"topology": {"mode": "HighlyAvailable"}}})
+        assert (await scene.condition("Degraded"))[:2] == ("True", "NoLeaderElection")
+        assert await scene.count_replicas() == 1
+        await scene.edit_config(GOOD)
+        assert await scene.count_replicas() == 2
+        assert (await scene.world.get(DEPLOYMENTS, SCHEDULER_KEY))["spec"]["strategy"]["type"] == "RollingUpdate"
+        assert (await scene.condition("Available"))[:2] == ("False", "NoLeader")
+
+
+@virtual
 async def test_overrides_are_not_used_and_block_upgrades() -> None:
     async with a_scene() as scene:
         await scene.configure(GOOD)
