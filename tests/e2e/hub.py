@@ -20,7 +20,7 @@ from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
 from fleet.kube.client.transport import Transport
 from fleet.kube.objects import MERGE_PATCH
 from fleet.model.catalog import CATALOG
-from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
+from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP
 from tests.conformance.crds import install_crds
 from tests.conformance.embedded import new_hub
 from tests.control_plane.access import Access
@@ -94,7 +94,7 @@ def _collections() -> list[str]:
     return [
         f"/apis/{one.group}/{one.storage}/{one.plural}"
         for one in CATALOG
-        if one.group in (CLUSTER_GROUP, PLACEMENT_GROUP) and not one.on_member
+        if one.group in (CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP) and not one.on_member
     ]
 
 
