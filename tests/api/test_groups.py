@@ -175,7 +175,7 @@ async def test_who_may_not_read_a_member_does_not_see_it(stage: Stage) -> None:
     why = await stage.json(WHY, READER)
     assert [member["key"] for member in why["members"]] == ["small-shard"]
     assert (why["group"]["members"], why["group"]["hidden"], why["group"]["message"], why["blocking"]) == (2, 1, "", [])
-    for path in (WHY, "/v1/groups/-/shards", "/v1/groups"):
+    for path in (WHY, "/v1/groups/-/shards", "/v1/groups", "/v1/placements/-/small-shard/why"):
         for accept in ("text/plain", "application/json"):
             answer = await stage.get(path, READER, Accept=accept)
             assert answer.status_code == 200

@@ -240,17 +240,22 @@ class GroupAttempt:
             if newly_chosen(choice.decision) and self._may_go_on(rules, trial, key):
                 results[key] = await self._members[key].reserve(choice.inputs, choice.decision)
         failed = [key for key, result in results.items() if result.failure is not None]
-        message = self._describe_shortage(rules, trial)
+        unfit = [key for key, choice in trial.choices.items() if not choice.fits]
+        message, why, named = self._describe_shortage(rules, trial), "no place for", unfit
         if failed and trial.fitting - len(failed) < rules.needed:
             staying = {*failed, *rules.planned, *rules.placed}
             for key in [key for key in reversed(results) if key not in staying]:
                 await self._members[key].unreserve()
                 del results[key]
-            message = f"GroupInfeasible: plugins refused {_list_names(failed)} of group {self.name}"
+            message, why, named = (
+                f"GroupInfeasible: too few of group {self.name} may be bound",
+                "plugins refused",
+                failed,
+            )
         self._chosen = {key for key, result in results.items() if result.failure is None}
         for key, result in results.items():
             self._outcomes[key].set_result(result)
-        self._reject(trial, message)
+        self._reject(trial, message, why, named)
 
     def _may_go_on(self, rules: GroupRules, trial: _Trial, key: PlacementKey) -> bool:
         """A member that was bound with the others moves by itself later."""
@@ -258,8 +263,9 @@ class GroupAttempt:
             return True
         return trial.choices[key].fits and (trial.fitting >= rules.needed or key in rules.planned)
 
-    def _reject(self, trial: _Trial | None, message: str) -> None:
-        """All that have no outcome yet. What is in place stays."""
+    def _reject(self, trial: _Trial | None, message: str, why: str = "", named: Collection[PlacementKey] = ()) -> None:
+        """All that have no outcome yet. What is in place stays. The group says which members are the reason; to each of
+        them only itself is named, as who may read it need not know the others."""
         choices = {} if trial is None else trial.choices
         placed = {} if self._rules is None else self._rules.placed
         is_refused = False
@@ -275,9 +281,10 @@ class GroupAttempt:
                 is_refused = True
                 target = _NO_TARGET if choice is None else next(iter(newly_chosen(choice.decision)), _NO_TARGET)
                 own = () if choice is None or choice.fits else choice.decision.rejectors
-                outcome.set_exception(GroupRejected(message, target, own, self._describe(trial, key)))
+                text = f"{message}: {why} {key.name}" if key in named else message
+                outcome.set_exception(GroupRejected(text, target, own, self._describe(trial, key)))
         if is_refused:
-            self._store.note_rejection(self.name, message)
+            self._store.note_rejection(self.name, f"{message}: {why} {_list_names(named)}" if named else message)
 
     def _describe(self, trial: _Trial | None, key: PlacementKey) -> Mapping[str, Any]:
         if trial is None or self._rules is None:
@@ -287,9 +294,7 @@ class GroupAttempt:
     def _describe_shortage(self, rules: GroupRules, trial: _Trial) -> str:
         if rules.members < rules.needed:
             return f"GroupTooSmall: group {self.name} has {rules.members} members, {rules.needed} are needed"
-        unfit = [key for key, choice in trial.choices.items() if not choice.fits]
-        why = f": no place for {_list_names(unfit)}" if unfit else ""
-        return f"GroupInfeasible: {trial.fitting} members of group {self.name} fit, {rules.needed} are needed{why}"
+        return f"GroupInfeasible: {trial.fitting} members of group {self.name} fit, {rules.needed} are needed"
 
     # --- the search ---------------------------------------------------------------------------------------------------
 
