@@ -6,7 +6,7 @@ Pages go from the newest to the oldest attempt, except for `since`, which serves
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
@@ -77,6 +77,14 @@ class Queries:
 
     def latest(self, key: str) -> HistoryAttempt | None:
         return _first(self.attempts(key, limit=1))
+
+    def list_latest(self, keys: Collection[str]) -> dict[str, HistoryAttempt]:
+        """The newest attempt of each placement that has one, by its key."""
+        ordered = sorted(keys)
+        pages = (ordered[start : start + _LARGEST_PAGE] for start in range(0, len(ordered), _LARGEST_PAGE))
+        newest = ALL.join(PLACEMENTS, PLACEMENTS.c.newest == ATTEMPTS.c.seq)
+        attempts = (each for page in pages for each in self._attempts(newest.where(PLACEMENTS.c.key.in_(page))))
+        return {attempt.key: attempt for attempt in attempts}
 
     def attempt(self, attempt_id: str) -> HistoryAttempt | None:
         return _first(self._attempts(ALL.where(ATTEMPTS.c.id == attempt_id)))

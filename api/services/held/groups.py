@@ -5,7 +5,7 @@ From the objects on the hub, which any replica has, and from the recorded attemp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from api.auth.access import placement_access
@@ -118,10 +118,9 @@ async def _load_attempts(backend: Backend, keys: Sequence[str]) -> tuple[dict[st
         return {}, f"the history does not answer since {since}: where members were tried is not known"
 
 
-def _read_newest(history: History, keys: Iterable[str]) -> dict[str, HistoryAttempt]:
+def _read_newest(history: History, keys: Collection[str]) -> dict[str, HistoryAttempt]:
     history.flush(seconds=_FLUSH_SECONDS)  # the newest may still be in the write buffer
-    attempts = {key: history.attempts(key, limit=1) for key in keys}
-    return {key: newest[0] for key, newest in attempts.items() if newest}
+    return history.list_latest(keys)
 
 
 # --- models -----------------------------------------------------------------------------------------------------------

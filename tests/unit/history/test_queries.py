@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from fleet.history import History
+from fleet.history.queries import Queries
 from tests.builders import NOW
 from tests.unit.history.sources import Fleet, an_attempt, ids, keep
 
@@ -50,6 +54,22 @@ def test_the_latest_attempt_of_a_placement(history: History) -> None:
     assert latest is not None
     assert latest.id == newer.told.id
     assert history.latest("nobody") is None
+
+
+def test_the_latest_attempts_of_many_placements_are_read_at_once(history: History) -> None:
+    newer = {name: an_attempt(name) for name in ("db", "web")}
+    keep(history, an_attempt("web"), *newer.values())
+    entered = []
+
+    @contextmanager
+    def count() -> Iterator[None]:
+        entered.append(1)
+        yield
+
+    queries = Queries(history._database, guard=count)
+    latest = queries.list_latest({"web", "db", "nobody", *(f"p{number}" for number in range(900))})
+    assert {key: attempt.id for key, attempt in latest.items()} == {key: one.told.id for key, one in newer.items()}
+    assert len(entered) == 1
 
 
 def test_placements_tell_how_they_are(history: History) -> None:
