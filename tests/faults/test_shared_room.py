@@ -206,6 +206,20 @@ async def test_X_21_nothing_is_kept_of_clusters_that_are_gone(tmp_path: Path) ->
         assert len(await scene.list_entries(names[1])) == 1
 
 
+@virtual
+async def test_reservations_of_clusters_that_another_scheduler_decides_about_are_left_alone(tmp_path: Path) -> None:
+    """They look like those of clusters that are gone."""
+    async with a_scene(tmp_path, SHARED, "capacity.clusterSelector=zone=here") as scene:
+        for name, zone in (("ams", "here"), ("dub", "there")):
+            await scene.join(name, cpu="2")
+            await scene.world.relabel(name, zone=zone)
+            await scene.world.create(RESERVATIONS, {"metadata": {"name": name}, "spec": {"entries": []}})
+        await asyncio.sleep(70)
+        await scene.world.delete(MEMBER_CLUSTERS, "ams")
+        await asyncio.sleep(70)
+        assert [each["metadata"]["name"] for each in await scene.world.all(RESERVATIONS)] == ["dub"]
+
+
 def count_locks() -> int:
     gc.collect()
     return sum(type(each) is asyncio.Lock for each in gc.get_objects())

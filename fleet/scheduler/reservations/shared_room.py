@@ -20,7 +20,7 @@ from fleet.informers.cache import Caches
 from fleet.kube.objects import Objects
 from fleet.model.keys import PICK_FIXED
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import ClusterReservation, Observed, ReservationEntry
+from fleet.model.views import ClusterReservation, MemberCluster, Observed, ReservationEntry
 from fleet.scheduler.ledgers.room_ledger import RoomLedger
 from fleet.scheduler.reservations.entries import (
     LIFETIME,
@@ -54,7 +54,11 @@ class SharedRoom:
         self._owner, self._frame, self._clock = owner, frame, clock
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """While they are held or waited for."""
+        self._joined: set[str] = set()
+        """Clusters that this process has decided about."""
         caches.reservations.store.subscribe(self._on_reservation)
+        if caches.selects_clusters:
+            caches.clusters.subscribe(self._on_cluster)
 
     @property
     def _objects(self) -> Objects[Observed[ClusterReservation]]:
@@ -173,11 +177,21 @@ class SharedRoom:
         kept = [self._renew(cluster, entry, now) for entry in entries if self._is_needed(cluster, entry, now)]
         if known is None:
             return
-        if not kept and self._frame().row_of(cluster) is None:
+        if not kept and self._is_gone(cluster):
             metadata = known.view.metadata
             await self._objects.delete(cluster, uid=metadata.uid, version=metadata.resource_version)
+            self._joined.discard(cluster)
         elif kept != list(entries):
             await self._objects.replace(build_reservation(cluster, known, kept))
+
+    def _is_gone(self, cluster: str) -> bool:
+        """One that was never known here may be another scheduler's."""
+        is_ours = not self._caches.selects_clusters or cluster in self._joined
+        return is_ours and self._frame().row_of(cluster) is None
+
+    def _on_cluster(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
+        if old is None and new is not None:
+            self._joined.add(new.metadata.name)
 
     def _is_needed(self, cluster: str, entry: ReservationEntry, now: int) -> bool:
         if entry.owner != self._owner:
