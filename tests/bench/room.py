@@ -14,13 +14,16 @@ from typing import Any, Final
 import msgspec
 
 from fleet.clock import SystemClock
-from fleet.framework.profiles.profile import CompiledProfile, PluginRef
+from fleet.framework.handle import OfflineHandle
+from fleet.framework.policy.quotas import Quotas, QuotaShare
+from fleet.framework.profiles.profile import METHODS, CompiledProfile, PluginRef
 from fleet.informers.cache import Caches, FleetTable, book_room
 from fleet.kube.informer import InformerConfig
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, REQUESTS
 from fleet.model.views import Binding, BindingSpec, Metadata, Observed, Placement
 from fleet.scheduler.ledgers.room_ledger import RoomLedger
 from fleet.snapshot import Table
+from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
 from tests.bench.decisions import FORMS, laps_of, later, questions
 from tests.bench.figures import Figure, Kind
@@ -31,6 +34,12 @@ from tests.bench.stopwatch import Sample, measure
 _FLEET: Final = 10_000
 _PICKS: Final = 10
 _REQUESTS: Final = {"cpu": 2_000, "memory": 4 << 30}
+_QUOTAS: Final = (
+    QuotaShare("team", "cpu", used=5_000, max=200_000, min=100_000, pool_used=20_000, pool_min=200_000),
+    QuotaShare("all", "clusters", used=5, max=50_000),
+)
+_HOOKS: Final = ("preFilter", "filter", "postBatch")
+_OFFLINE: Final = OfflineHandle()
 _PLACEMENTS: Final = 500
 _PER_PLACEMENT: Final = 100
 _BOOKINGS: Final = _PLACEMENTS * _PER_PLACEMENT
@@ -38,8 +47,8 @@ _BOOKINGS: Final = _PLACEMENTS * _PER_PLACEMENT
 
 def room(run: Run) -> Iterator[Figure]:
     table = Table(clusters(_FLEET))
-    with_room = {hook: (*_add_to(hook), *refs) for hook, refs in DEFAULT_PLUGINS.items()}
-    roomy = compile_default(default_profile(plugins=with_room))
+    roomy = _compile_with("ResourceFit")
+    with_quotas = _compile_with("ResourceFit", "QuotaFit")
     for form in ("plain", "spread"):
         case = f"{_FLEET:,} clusters, {_PICKS} picks, {form}"
         before = _time(run, table, form, compile_default(), {})
@@ -48,17 +57,35 @@ def room(run: Run) -> Iterator[Figure]:
         yield run.figure(case, "with ResourceFit", Kind.MILLISECONDS, after)
         kept = 100 * before.median / after.median
         yield run.number(case, "speed kept", Kind.PERCENT, kept, target=50)
+        if form == "plain":  # quotas are not row-local, which rules out all picks of a spread in one pass
+            after = _time(run, table, form, with_quotas, _REQUESTS, quotas=_QUOTAS)
+            yield run.figure(case, "with ResourceFit and quotas", Kind.MILLISECONDS, after)
+            kept = 100 * before.median / after.median
+            yield run.number(case, "speed kept with quotas", Kind.PERCENT, kept, target=50)
     yield run.number(f"{_BOOKINGS:,} bookings", "size", Kind.MEGABYTES, _weigh_ledger() / 1e6, target=100)
 
 
-def _add_to(hook: str) -> tuple[PluginRef, ...]:
-    """In front: behind the spread constraints it would keep these from making all picks in one pass."""
-    return (PluginRef("ResourceFit"),) if hook in ("preFilter", "filter") else ()
+def _compile_with(*names: str) -> CompiledProfile:
+    """In front: behind the spread constraints ResourceFit would keep these from making all picks in one pass."""
+    registry = in_tree_registry()
+    plugins = {}
+    for hook, refs in DEFAULT_PLUGINS.items():
+        added = (name for name in names if hook in _HOOKS and hasattr(registry[name](None, _OFFLINE), METHODS[hook]))
+        plugins[hook] = (*map(PluginRef, added), *refs)
+    return compile_default(default_profile(plugins=plugins))
 
 
-def _time(run: Run, table: Table, form: str, profile: CompiledProfile, requests: Mapping[str, int]) -> Sample:
+def _time(
+    run: Run,
+    table: Table,
+    form: str,
+    profile: CompiledProfile,
+    requests: Mapping[str, int],
+    *,
+    quotas: Quotas = (),
+) -> Sample:
     asked = [
-        replace(inp, request=replace(inp.request, requests=requests))
+        replace(inp, request=replace(inp.request, requests=requests, quotas=quotas))
         for inp in questions(table.freeze(), FORMS[form], picks=_PICKS, profile=profile)
     ]
 

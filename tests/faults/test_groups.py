@@ -89,6 +89,9 @@ async def test_X_18_Q_38_of_five_with_room_for_four_none_is_bound_and_for_five_a
         assert await count_bound(scene) == 0
         assert scene.sample("fleet_room_booked", resource="cpu") in (None, 0)
         assert (await read_condition(scene))[:2] == ("False", "GroupInfeasible")
+        shortage = "GroupInfeasible: 4 members of group web fit, 5 are needed"
+        assert scene.attempts.of("p1")[-1].failure == shortage, "of others a member is not told"
+        assert scene.attempts.of("p5")[-1].failure == f"{shortage}: no place for p5"
         await place(scene, "single", group="", cpu="4")
         await are_bound(scene, 1)
         await join(scene.world, "dub", cpu="5")
