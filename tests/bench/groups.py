@@ -102,9 +102,9 @@ GROUPS: Final = (
     Group(
         "room",
         "Room",
-        "A placement that requests cpu and memory, decided by the default profile with ResourceFit, after a booking, "
-        "beside the default profile alone. Speed kept is the share of the decisions per second. The ledger holds a "
-        "binding for each booking, on 10,000 clusters.",
+        "A placement that requests cpu and memory, decided by the default profile with ResourceFit, and with QuotaFit, "
+        "after a booking, beside the default profile alone. Speed kept is the share of the decisions per second. The "
+        "ledger holds a binding for each booking, on 10,000 clusters.",
         room,
         quick=True,
     ),

@@ -33,6 +33,7 @@ from tests.faults.test_preemption import (
 )
 from tests.faults.test_room import ONE, join, list_bound_by, report_usage
 from tests.faults.virtual import virtual
+from tests.installed import an_installed_package
 
 EXTENDED: Final = "profiles: [{base: ExtendedProfile}]\n"
 UNTIMED: Final = "profiles: [{base: ExtendedProfile, backoffOnRejection: false}]\n"
@@ -127,6 +128,34 @@ async def test_a_change_of_a_cluster_wakes_whom_it_helps_also_those_that_could_e
         await join(world, "dub", cpu="6")
         await world.relabel("dub", place="dub")
         await soon(lambda: _has_one_of(scene, "plain", "meek", "picky"))
+
+
+@virtual
+async def test_where_a_plugin_from_elsewhere_makes_room_every_change_that_is_read_wakes(tmp_path: Path) -> None:
+    """It is not known for whom it would."""
+    source = """
+from fleet.framework.status import Code, Status
+from fleet.framework.types import PluginTraits
+
+
+class Searching(PluginTraits):
+    READS, ROW_LOCAL, READS_POLICY_ONLY = ("labels",), True, True
+    def __init__(self, raw=None, handle=None): ...
+    def name(self): return "Searching"
+    def post_filter(self, ctx, state, req, frame, verdicts): return None, Status.new(Code.UNSCHEDULABLE, "no room")
+"""
+    document = UNTIMED.replace("backoff", "plugins: {multiPoint: {enabled: [{name: Searching}]}}, backoff")
+    folder = tmp_path / "searching"
+    folder.mkdir()
+    with an_installed_package(folder, source, {"Searching": "Searching"}):
+        async with a_scene(tmp_path, document) as scene:
+            await fill(scene.world, "ams")
+            await scene.place("web", {**ONE, **only_on("dub")}, requests="cpu=1")
+            await asyncio.sleep(60)
+            attempts = len(scene.attempts.of("web"))
+            await scene.world.relabel("ams", place="osl")
+            await asyncio.sleep(60)
+            assert len(scene.attempts.of("web")) == attempts + 1
 
 
 async def _has_one_of(scene: Scene, *names: str) -> bool:

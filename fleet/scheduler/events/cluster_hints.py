@@ -29,7 +29,7 @@ from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import HookContext
 from fleet.framework.cycle.runner import Runner
 from fleet.framework.policy.size import has_more_parts
-from fleet.framework.profiles.profile import BINDINGS, BoundHook, CompiledProfile
+from fleet.framework.profiles.profile import BINDINGS, BoundHook, CompiledProfile, is_in_tree
 from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.purity_guard import Phase, enter_phase
 from fleet.framework.state import CycleState
@@ -427,9 +427,13 @@ class _Judge:
             return Hint.IN_DOUBT
         return Hint.IN_DOUBT if self._before.has_read_clock else Hint.NO_USE
 
+    def _is_foreseen(self, entry: BoundHook) -> bool:
+        """Of a PostFilter plugin: of others than those in-tree it is not known for whom they search."""
+        return entry.name not in self._comparing and is_in_tree(entry.plugin)
+
     def _find_plan(self, request: PlacementRequest) -> _Plan | None:
         """The plugins that take part; None if one of them looks beyond the cluster or at the clock, or fails."""
-        if self._profile.late_judges or any(entry.name in self._comparing for entry in self._profile.post_filter):
+        if self._profile.late_judges or not all(map(self._is_foreseen, self._profile.post_filter)):
             return None
         try:
             plan = self._present.find_plan(request, self._comparing)
