@@ -1,7 +1,8 @@
 """Limits of one process and of each caller: evaluations in flight, open streams.
 
-Evaluations take turns. Where the scheduler shares the loop, it has priority: each evaluation is followed by a cooldown,
-as long as the evaluation while the scheduler is idle, and many times as long while placements wait.
+Evaluations take turns, those on large policies among themselves. Where the scheduler shares the loop, it has priority:
+each evaluation is followed by a cooldown, as long as the evaluation while the scheduler is idle, and many times as long
+while placements wait.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -135,12 +136,15 @@ class CountedStream(StreamingResponse):
 
 
 class EvaluationLimiter:
+    """Evaluations on large policies take turns among themselves: no others wait for them."""
+
     def __init__(self, clock: Clock, *, limit: int = EVALUATIONS, yields_to: Callable[[], bool] | None = None) -> None:
         """`yields_to` returns whether a scheduler on the same loop has work."""
-        self._clock = clock
         self._requests = ConcurrencyLimit(limit, "evaluations", clock, estimate=_FIRST_ESTIMATE)
-        self._lock = _FairLock()
-        self._cooldown = None if yields_to is None else Cooldown(clock, yields_to)
+        self._numbers = count()
+        self._turns, self._turns_of_large = (
+            _Turns(clock, self._numbers, None if yields_to is None else Cooldown(clock, yields_to)) for _ in range(2)
+        )
 
     @property
     def in_flight(self) -> int:
@@ -150,17 +154,31 @@ class EvaluationLimiter:
     async def admit(self, caller: str = "") -> AsyncIterator[None]:
         """Admits one request. It computes within `turn`, after those of callers who have fewer in flight."""
         self._requests.require_slot(caller)
-        self._lock.take_ticket(self._requests.count_of(caller))
+        self._take_ticket(self._requests.count_of(caller))
         _caller.set(caller)
         async with self._requests.slot(caller):
             yield
 
-    @asynccontextmanager
-    async def turn(self, *, requeue: bool = False) -> AsyncIterator[None]:
+    def turn(self, *, is_large: bool = False, requeue: bool = False) -> AbstractAsyncContextManager[None]:
         """The right to compute until it is released. Turns go to requests in the order of their admission; `requeue`
         puts a request that needs many turns behind the others each time."""
         if requeue:
-            self._lock.take_ticket(self._requests.count_of(_caller.get()) - 1)
+            self._take_ticket(self._requests.count_of(_caller.get()) - 1)
+        return (self._turns_of_large if is_large else self._turns).take()
+
+    def _take_ticket(self, rank: int) -> None:
+        """Queues the running task behind all others of this rank, for as many turns as it needs."""
+        _ticket.set((rank, next(self._numbers)))
+
+
+class _Turns:
+    def __init__(self, clock: Clock, numbers: Iterator[int], cooldown: Cooldown | None) -> None:
+        self._clock = clock
+        self._lock = _FairLock(numbers)
+        self._cooldown = cooldown
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[None]:
         await self._acquire()
         try:
             with nullcontext() if self._cooldown is None else self._cooldown.measure():
@@ -217,14 +235,10 @@ class Cooldown:
 class _FairLock:
     """Serves waiters by tickets: a caller's first request before the further ones of others."""
 
-    def __init__(self) -> None:
-        self._numbers = count()
+    def __init__(self, numbers: Iterator[int]) -> None:
+        self._numbers = numbers
         self._is_held = False
         self._waiters: list[tuple[_Ticket, int, asyncio.Future[None]]] = []
-
-    def take_ticket(self, rank: int = 0) -> None:
-        """Queues the running task behind all others of this rank, for as many acquisitions as it needs."""
-        _ticket.set((rank, next(self._numbers)))
 
     async def acquire(self) -> None:
         if not self._is_held:

@@ -31,5 +31,5 @@ class Backend:
 
     def close(self) -> None:
         """Its threads end with what they are doing."""
-        self.evaluator.thread.close()
+        self.evaluator.close()
         self.history.close()

@@ -15,6 +15,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Final, ParamSpec, TypeVar
 
+import msgspec
+
 from api.http.limits import EvaluationLimiter
 from api.http.problems import ProblemError
 from api.live.history_reader import HistoryReader
@@ -28,7 +30,6 @@ from fleet.external.extender_client import ExtenderClient
 from fleet.framework.context import NO_QUERY_RESULTS, decode_results
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.policy.quotas import Quotas
-from fleet.framework.policy.size import has_more_parts
 from fleet.framework.types import ExternalResult
 from fleet.history import HistoryAttempt, PartState, ReplayInputs
 from fleet.model.views import Observed, PolicySnapshot
@@ -43,16 +44,30 @@ T = TypeVar("T")
 PARTS_ON_LOOP: Final = 32
 CLUSTERS_ON_LOOP: Final = 500
 """The largest policy and fleet whose evaluation, with suggestions, is worth no thread: it takes some 10 ms."""
+_LARGE_DOCUMENT: Final = 8 * 1024
+"""Bytes of a recorded or proposed one, from which on its policy counts as large. It has some hundred parts."""
 _MAX_CACHED: Final = 32
 _MAX_CACHED_ROWS: Final = 40_000
 """Clusters in all cached fleets: each takes some 3 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
+class Lane:
+    """Turns and a thread for evaluations: those on large policies have their own."""
+
+    limiter: EvaluationLimiter
+    thread: WorkerThread
+    is_large: bool
+
+    def turn(self, *, requeue: bool = False) -> AbstractAsyncContextManager[None]:
+        return self.limiter.turn(is_large=self.is_large, requeue=requeue)
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluatedDecision:
     scenario: Scenario
     decision: Decision
-    thread: WorkerThread
+    lane: Lane
     attempt: HistoryAttempt | None = None
     """The record it comes from; None for the present state."""
     before: Decision | None = None
@@ -72,14 +87,15 @@ class EvaluatedDecision:
     @property
     def is_large(self) -> bool:
         """Whether computations on it belong into a thread."""
-        if self.attempt is not None or self.decision.frame.count > CLUSTERS_ON_LOOP:
-            return True
-        return has_more_parts(self.scenario.snapshot.spec.policy, PARTS_ON_LOOP)
+        return self.attempt is not None or self.decision.frame.count > CLUSTERS_ON_LOOP or self.lane.is_large
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return self.lane.turn()
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Runs a computation on the decision, in the thread if it may take long. Needs a turn of the evaluator."""
+        """Runs a computation on the decision, in the thread if it may take long. Needs a turn."""
         if self.is_large:
-            return await self.thread.run(function, *args, **kwargs)
+            return await self.lane.thread.run(function, *args, **kwargs)
         return function(*args, **kwargs)
 
 
@@ -101,35 +117,42 @@ class DecisionEvaluator:
         self.extenders = extenders
         self._limiter = limiter
         self.profiles = profiles
-        self.thread = WorkerThread("evaluations")
+        self._small = Lane(limiter, WorkerThread("evaluations"), is_large=False)
+        self._large = Lane(limiter, WorkerThread("large-evaluations"), is_large=True)
         self._cache: OrderedDict[str, EvaluatedDecision] = OrderedDict()
 
     def admit(self, caller: str) -> AbstractAsyncContextManager[None]:
         return self._limiter.admit(caller)
 
-    def turn(self, *, requeue: bool = False) -> AbstractAsyncContextManager[None]:
-        return self._limiter.turn(requeue=requeue)
+    def lane(self, *, is_large: bool) -> Lane:
+        return self._large if is_large else self._small
+
+    def close(self) -> None:
+        """The threads end with what they are doing."""
+        for lane in (self._small, self._large):
+            lane.thread.close()
 
     async def evaluate_live(self, placement: LivePlacement, *, requeue: bool = False) -> EvaluatedDecision:
         """With `requeue` after all others that wait: for one of many evaluations of a request. Those have the answers
         of extenders that are on record; others ask for those that are not."""
         results = await self._find_results(placement)
-        async with self.turn(requeue=requeue):
+        lane = self.lane(is_large=placement.is_larger(PARTS_ON_LOOP))
+        async with lane.turn(requeue=requeue):
             frame = self._live.frame()
-            if frame.count <= CLUSTERS_ON_LOOP and not placement.is_larger(PARTS_ON_LOOP):
-                evaluated = self._evaluate(placement, frame, results)
+            if frame.count <= CLUSTERS_ON_LOOP and not lane.is_large:
+                evaluated = self._evaluate(placement, frame, results, lane)
             else:
                 try:
-                    evaluated = await self.thread.run(self._evaluate, placement, frame, results)
+                    evaluated = await lane.thread.run(self._evaluate, placement, frame, results, lane)
                 finally:
                     self._live.forget_if_deleted(placement)
         return evaluated if requeue else await self._ask_extenders(evaluated)
 
     def _evaluate(
-        self, placement: LivePlacement, frame: Frame, results: Mapping[str, ExternalResult]
+        self, placement: LivePlacement, frame: Frame, results: Mapping[str, ExternalResult], lane: Lane
     ) -> EvaluatedDecision:
         scenario = self._live.build_scenario(placement, frame).answer(results)
-        return EvaluatedDecision(scenario, scenario.decide(), self.thread)
+        return EvaluatedDecision(scenario, scenario.decide(), lane)
 
     # --- extenders ----------------------------------------------------------------------------------------------------
 
@@ -151,7 +174,7 @@ class DecisionEvaluator:
         while self.extenders.can_answer(query := evaluated.decision.pending_query):
             question = await self.extenders.answer(evaluated.scenario.question, query)
             scenario = replace(evaluated.scenario, question=question)
-            async with self.turn():
+            async with evaluated.turn():
                 decision = await evaluated.run(scenario.decide)
             evaluated = replace(evaluated, scenario=scenario, decision=decision, has_asked=True)
         return evaluated
@@ -163,9 +186,10 @@ class DecisionEvaluator:
         if evaluated.attempt is not None or not evaluated.scenario.question.profile.asks_extenders:
             return evaluated
         while True:
-            async with self.turn():
-                edited = await self.thread.run(evaluated.scenario.apply, edits, hidden=hidden)
-                query = (await self.thread.run(edited.decide)).pending_query
+            async with evaluated.turn():
+                thread = evaluated.lane.thread
+                edited = await thread.run(evaluated.scenario.apply, edits, hidden=hidden)
+                query = (await thread.run(edited.decide)).pending_query
             if not self.extenders.can_answer(query):
                 return evaluated
             question = await self.extenders.answer(edited.question, query)
@@ -173,12 +197,13 @@ class DecisionEvaluator:
 
     async def evaluate_proposed(self, document: Mapping[str, Any], existing: LivePlacement | None) -> EvaluatedDecision:
         """`existing` is what the hub has under the name of the document."""
-        async with self.turn():
+        lane = self.lane(is_large=len(msgspec.json.encode(document)) > _LARGE_DOCUMENT)
+        async with lane.turn():
             known = () if existing is None else self._live.list_policy_snapshots(existing)
             quotas, frame = self._live.list_proposed_quotas(document), self._live.frame()
             try:
-                evaluated, before = await self.thread.run(
-                    self._evaluate_proposed, document, existing, known, quotas, frame
+                evaluated, before = await lane.thread.run(
+                    self._evaluate_proposed, document, existing, known, quotas, frame, lane
                 )
             finally:
                 if existing is not None:
@@ -195,30 +220,32 @@ class DecisionEvaluator:
         known: Sequence[Observed[PolicySnapshot]],
         quotas: Quotas,
         frame: Frame,
+        lane: Lane,
     ) -> tuple[EvaluatedDecision, EvaluatedDecision | None]:
         scenario = self._live.build_proposed_scenario(document, existing, known, quotas, frame)
-        before = None if existing is None else self._evaluate(existing, frame, NO_QUERY_RESULTS)
-        return EvaluatedDecision(scenario, scenario.decide(), self.thread), before
+        before = None if existing is None else self._evaluate(existing, frame, NO_QUERY_RESULTS, lane)
+        return EvaluatedDecision(scenario, scenario.decide(), lane), before
 
     async def evaluate_attempt(self, attempt: HistoryAttempt) -> EvaluatedDecision | None:
         """None if the inputs of the attempt are not kept."""
         cached = self._cache.get(attempt.id)
         if cached is not None:
             self._cache.move_to_end(attempt.id)
-            return EvaluatedDecision(cached.scenario, cached.decision, self.thread, attempt)
+            return EvaluatedDecision(cached.scenario, cached.decision, cached.lane, attempt)
         if attempt.inputs is not PartState.KEPT:
             return None
         inputs = await self._history.call(self._history.require().inputs, attempt.id)
         if inputs is None:
             return None
-        async with self.turn():
-            evaluated = await self.thread.run(self._evaluate_recorded, inputs, attempt)
+        lane = self.lane(is_large=len(inputs.request) > _LARGE_DOCUMENT)
+        async with lane.turn():
+            evaluated = await lane.thread.run(self._evaluate_recorded, inputs, attempt, lane)
         self._store(attempt.id, evaluated)
         return evaluated
 
-    def _evaluate_recorded(self, inputs: ReplayInputs, attempt: HistoryAttempt) -> EvaluatedDecision:
+    def _evaluate_recorded(self, inputs: ReplayInputs, attempt: HistoryAttempt, lane: Lane) -> EvaluatedDecision:
         scenario = load_recorded_scenario(inputs, find_recorded_profile(self.profiles, inputs))
-        return EvaluatedDecision(scenario, scenario.decide(), self.thread, attempt)
+        return EvaluatedDecision(scenario, scenario.decide(), lane, attempt)
 
     def _store(self, attempt_id: str, evaluated: EvaluatedDecision) -> None:
         self._cache[attempt_id] = evaluated

@@ -118,6 +118,7 @@ async def snapshot(context: CurrentRequest) -> Response:
     await context.permissions.require_all_placements()
     context.backend.live.require_synced()
     backend = context.backend
-    async with backend.evaluator.admit(context.permissions.caller.name), backend.evaluator.turn():
+    lane = backend.evaluator.lane(is_large=True)  # of all objects
+    async with backend.evaluator.admit(context.permissions.caller.name), lane.turn():
         document = build_snapshot_document(backend.live, backend.effective.settings)
     return await context.answer_large(document)

@@ -53,7 +53,7 @@ async def _explain(
         )
     try:
         evaluated = await backend.evaluator.evaluate_live(placement, requeue=True)
-        async with backend.evaluator.turn():
+        async with evaluated.turn():
             explanation, rejection = await evaluated.run(_explain_rejection, evaluated, cluster, visibility)
     except (FleetError, KeyError):
         return PlacementOnCluster(

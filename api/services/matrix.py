@@ -43,7 +43,7 @@ async def build_verdict_grid(
         )
         explaining = evaluated.attempt or record.explaining
         attempt_id = "" if explaining is None else explaining.id
-        async with backend.evaluator.turn():
+        async with evaluated.turn():
             grid = await evaluated.run(build_grid, key, attempt_id, evaluated, visibility)
     return grid, attempt_id or evaluated.decision.digest
 

@@ -86,8 +86,8 @@ async def simulate_placement(
         await permissions.require_clusters(names)
         visibility = await permissions.extend_visibility(visibility, reviewed, evaluated.cluster_names, names)
         evaluated = await backend.evaluator.answer_edited(evaluated, request.edits, visibility.redact)
-        async with backend.evaluator.turn():
-            answer = await evaluated.thread.run(_simulate, request, evaluated, visibility)
+        async with evaluated.turn():
+            answer = await evaluated.lane.thread.run(_simulate, request, evaluated, visibility)
         if request.impact:
             impact = await _compute_impact(backend, permissions, request.edits, visibility)
             answer = msgspec.structs.replace(answer, impact=impact)
@@ -207,12 +207,13 @@ async def _compute_impact(
         if scope_of(edit) == "placement":
             raise InputError("impact takes edits of clusters only", field=f"edits[{position}].op", value=edit.op)
     clock = backend.live.clock
-    async with backend.evaluator.turn():
+    lane = backend.evaluator.lane(is_large=True)  # of all placements
+    async with lane.turn():
         deadline = clock.monotonic() + _IMPACT_SECONDS
         placements = await backend.live.list_decided_placements()
         frame = backend.live.frame()
         try:
-            computed = await backend.evaluator.thread.run(
+            computed = await lane.thread.run(
                 compute_impact,
                 frame,
                 (backend.live.build_scenario(placement, frame).question for placement in placements),

@@ -189,7 +189,7 @@ async def _describe_trouble(backend: Backend, trouble: Trouble, visibility: Visi
         return message or "the placement controller has not made its policy snapshot"
     try:
         evaluated = await backend.evaluator.evaluate_live(trouble.live, requeue=True)
-        async with backend.evaluator.turn():
+        async with evaluated.turn():
             redaction = Redaction(evaluated.decision.frame, visibility.redact)
             summary = await evaluated.run(summarize, evaluated.decision, redaction)
     except FleetError:

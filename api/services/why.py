@@ -171,8 +171,8 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
         )
         departed = await find_departed(backend, record.searched)
         is_other = await _is_of_other_configuration(backend, query, record)
-        present_fixes = await _search_present_fixes(backend, query, evaluated, present)
-        async with backend.evaluator.turn():
+        present_fixes = await _search_present_fixes(query, evaluated, present)
+        async with evaluated.turn():
             wakers = await evaluated.run(_list_wakers, backend.live, record, visibility)
             place = find_queue_place(backend.live, query.key) if query.attempt is None else None
             queue = None if place is None else _build_queue(backend, record, place, wakers)
@@ -232,19 +232,19 @@ async def evaluate_record(
             next=f"GET /v1/placements/{format_path(key)}/history lists the recorded attempts",
         )
     present = await backend.evaluator.evaluate_live(record.placement)
-    if recorded is None or not await _describes_present(backend, recorded, present):
+    if recorded is None or not await _describes_present(recorded, present):
         return present, present
     return recorded, present
 
 
-async def _describes_present(backend: Backend, recorded: EvaluatedDecision, present: EvaluatedDecision) -> bool:
+async def _describes_present(recorded: EvaluatedDecision, present: EvaluatedDecision) -> bool:
     """Whether the clusters, their use and the judgements on them are still those of the record. A decision that only
     confirmed evaluated nothing that could be shown in place of the present."""
     if not recorded.decision.rounds and recorded.decision.fixed_verdicts is None:
         return False
     if present.decision.error is not None or present.decision.pending_query is not None:
         return False
-    async with backend.evaluator.turn():
+    async with (recorded if recorded.lane.is_large else present).turn():
         now = await present.run(judge_fleet, present.decision, present.scenario.question)
         then = await recorded.run(judge_fleet, recorded.decision, recorded.scenario.question)
     return then == now
@@ -265,14 +265,14 @@ async def _is_of_other_configuration(backend: Backend, query: WhyQuery, record: 
 
 
 async def _search_present_fixes(
-    backend: Backend, query: WhyQuery, evaluated: EvaluatedDecision, present: EvaluatedDecision | None
+    query: WhyQuery, evaluated: EvaluatedDecision, present: EvaluatedDecision | None
 ) -> Fixes | None:
     """Fixes to the present fleet and bindings, to which a user applies them, for an answer from a record. None if
     `evaluated` is itself the present state, or the query is about an earlier attempt."""
     is_needed = query.fixes != "none" and (query.for_cluster or is_improvable(evaluated.decision))
     if present is None or present is evaluated or not is_needed:
         return None
-    async with backend.evaluator.turn():
+    async with present.turn():
         return await present.run(_search_fixes, query, present, explained=evaluated)
 
 

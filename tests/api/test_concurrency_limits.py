@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from api.http.limits import ConcurrencyLimit, CountedStream, EvaluationLimiter
+from api.http.limits import STREAMS, STREAMS_OF_A_CALLER, ConcurrencyLimit, CountedStream, EvaluationLimiter
 from api.http.problems import ProblemError
+from tests.api.stage import ADMIN, OPERATOR, Stage, staged
 from tests.faults.virtual import VirtualClock, virtual
 
 
@@ -192,3 +193,15 @@ async def test_the_first_question_of_a_caller_comes_before_the_further_ones_of_a
     await asyncio.gather(*(ask(caller) for caller in ("greedy", "greedy", "greedy", "greedy", "modest")))
 
     assert order == ["greedy", "modest", "greedy", "greedy", "greedy"]
+
+
+@staged
+async def test_a_caller_with_a_share_of_the_streams_leaves_the_others_to_other_callers(stage: Stage) -> None:
+    path, streams = "/v1/decisions?follow=true", stage.app.state.shared.streams
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(STREAMS_OF_A_CALLER):
+            await stack.enter_async_context(streams.slot("root"))
+        refused, other = await stage.get(path, ADMIN), await stage.get(path, OPERATOR)
+
+    assert STREAMS_OF_A_CALLER * 4 <= STREAMS
+    assert (refused.status_code, other.status_code) == (429, 200), (refused.text, other.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from api.routers import request_context
 from fleet.framework.policy.terms import LabelTest
 from fleet.snapshot.frame import Frame
 from tests.api.stage import Stage, alone, staged
+from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 
 KEY = "example.com/unheard-of-"
 SIZE = 600
@@ -111,3 +113,38 @@ async def test_what_is_simulated_is_encoded_apart_from_the_event_loop(stage: Sta
     assert answer.status_code == 200
     assert len(threads) == 1
     assert threading.get_ident() not in threads
+
+
+@alone
+async def test_small_questions_do_not_wait_for_large_ones(stage: Stage) -> None:
+    may_read, reading = threading.Event(), threading.Event()
+    read = LabelTest.rows
+
+    def read_when_told(test: LabelTest, frame: Frame) -> int:
+        if test.key.startswith(KEY):
+            reading.set()
+            may_read.wait()
+        return read(test, frame)
+
+    await stage.world.place("huge", a_large_policy(SIZE))
+    await stage.world.soon_scheduled("huge", status="False")
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(LabelTest, "rows", read_when_told)
+        large = asyncio.create_task(stage.get("/v1/placements/-/huge/why?fixes=deep"))
+        try:
+            assert await asyncio.to_thread(reading.wait, SECONDS_TO_HAPPEN)
+            proposed = {**await stage.world.placement("web"), "status": {}}
+            async with asyncio.timeout(SECONDS_TO_HAPPEN):
+                small = [
+                    await stage.get("/v1/placements/-/web/why"),
+                    await stage.get("/v1/clusters/ams-1/why-not?placement=web"),
+                    await stage.post("/v1/simulate", {"placement": {"ref": "web"}}),
+                    await stage.post("/v1/simulate", {"placement": proposed}),
+                    await stage.get("/v1/matrix?placement=web"),
+                ]
+            assert not large.done()
+        finally:
+            may_read.set()
+
+        assert [answer.status_code for answer in small] == [200] * len(small), [each.text[:300] for each in small]
+        assert (await large).status_code == 200

@@ -19,18 +19,20 @@ from api.http.middleware import Deadlines
 from api.http.paging import make_cursor, read_cursor, take_page
 from api.http.problems import ProblemError
 from api.http.server import ListenOptions
+from api.live import history_reader
 from api.live.history_reader import HistoryReader
 from api.live.live import LiveState
 from api.routers.request_context import negotiate_media_type
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, HistoryUnavailable
 from fleet.history import History, ReplayInputs
+from fleet.history.monitor import HistoryMonitor
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.item import QueueCounts
 from fleet.settings import Address, load_settings
 from fleet.settings.secrets import HIDDEN, redact
 from tests.api.stage import ADMIN, CLUSTERS, Stage, alone, live_beside, staged
-from tests.databases import SOON
+from tests.databases import SOON, recording
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
 # --- evaluations ------------------------------------------------------------------------------------------------------
@@ -285,6 +287,29 @@ def test_an_outage_began_when_it_was_noticed_first() -> None:
     history.end_outage()
 
     assert (during, history.begin_outage(3)) == ([1, 1], 3)
+
+
+def test_after_a_query_that_took_too_long_the_next_ones_are_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+
+    async def scene(history: History) -> None:
+        reader = HistoryReader(history)
+        try:
+            with pytest.raises(HistoryUnavailable, match="has not answered"):
+                await reader.call(go_on.wait)
+            monkeypatch.setattr(history_reader, "_PATIENCE", SOON)
+            with pytest.raises(HistoryUnavailable, match="has not answered"):
+                await reader.call(history.latest, "web")
+        finally:
+            go_on.set()
+            reader.close()
+
+    monkeypatch.setattr(history_reader, "_PATIENCE", 0.01)
+    with recording(f"sqlite:///{tmp_path / 'history.sqlite'}") as history:
+        monkeypatch.setattr(HistoryMonitor, "_try_database", lambda _: go_on.wait() and (None, None))
+        asyncio.run(scene(history))
 
 
 @pytest.mark.parametrize(

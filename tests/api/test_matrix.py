@@ -9,8 +9,10 @@ import msgspec
 import pytest
 
 from api.auth.permissions import Visibility
-from api.live.evaluation import EvaluatedDecision
+from api.http.limits import EvaluationLimiter
+from api.live.evaluation import EvaluatedDecision, Lane
 from api.services.matrix import build_grid
+from fleet.clock import SystemClock
 from fleet.explain.whatif.scenario import Scenario
 from fleet.worker_thread import WorkerThread
 from tests.api.stage import (
@@ -206,7 +208,11 @@ def test_ten_thousand_clusters_fit_into_one_answer() -> None:
     fleet = [one.tainted(f"key-{place}") if place % 7 == 0 else one for place, one in enumerate(fleet)]
     asked = ask(fleet, a_policy().pick_n(50).require(label("tier", "In", "prod")).spread("region"))
     snapshot = a_policy().pick_n(50).snapshot()
-    evaluated = EvaluatedDecision(Scenario(asked.inp, snapshot), asked.decision, WorkerThread("test"))
+    evaluated = EvaluatedDecision(
+        Scenario(asked.inp, snapshot),
+        asked.decision,
+        Lane(EvaluationLimiter(SystemClock()), WorkerThread("test"), is_large=False),
+    )
 
     grid = build_grid("web", "", evaluated, Visibility(None))
 

@@ -401,7 +401,7 @@ def test_a_replay_that_gets_no_further_turn_in_time_tells_what_it_has(
         evaluations, ended = stage.app.state.shared.backend.evaluator, asyncio.Event()
 
         async def occupy() -> None:
-            async with evaluations.admit("another"), evaluations.turn():
+            async with evaluations.admit("another"), evaluations.lane(is_large=True).turn():
                 await ended.wait()
 
         asking = asyncio.create_task(stage.post("/v1/replay", {}))

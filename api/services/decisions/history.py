@@ -41,7 +41,7 @@ async def compare_attempts(backend: Backend, permissions: Permissions, key: str,
         visibility = await permissions.extend_visibility(
             visibility, reviewed, before.cluster_names, after.cluster_names
         )
-        async with backend.evaluator.turn():
+        async with after.turn():
             comparison = await after.run(compare, before.decision, after.decision, redact=visibility.redact)
     assert before.attempt is not None
     assert after.attempt is not None

@@ -106,6 +106,7 @@ async def _replay_in_time(
 ) -> HistoryAttempt | None:
     """Returns the last attempt that was replayed. The first one waits for its turn as long as the request may."""
     clock, evaluator = backend.live.clock, backend.evaluator
+    lane = evaluator.lane(is_large=True)  # of any attempts
     deadline = clock.monotonic() + _SECONDS
     last: HistoryAttempt | None = None
     async with evaluator.admit(caller):
@@ -116,10 +117,10 @@ async def _replay_in_time(
                     recorded = await backend.history.call(
                         _read_attempt, backend.history.require(), attempt, with_columns=edits is None
                     )
-                    async with evaluator.turn(requeue=True):
+                    async with lane.turn(requeue=True):
                         waiting.reschedule(None)
                         last = attempt
-                        await evaluator.thread.run(_replay_attempt, results, recorded, evaluator.profiles, edits)
+                        await lane.thread.run(_replay_attempt, results, recorded, evaluator.profiles, edits)
             except TimeoutError:
                 if not waiting.expired():
                     raise

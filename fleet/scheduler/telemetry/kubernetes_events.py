@@ -37,7 +37,7 @@ _NAMES_SHOWN: Final = 10
 _MOST_REMARKED: Final = 8
 """Sets of mistakes that are reported for one policy: clusters come and go, and names with them."""
 _MOST_COMPARED: Final = 1_000
-"""Mistakes by which two sets are distinguished."""
+"""Of two sets of mistakes, the first that are compared."""
 
 
 class EventSink(Protocol):
