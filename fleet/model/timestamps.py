@@ -21,7 +21,7 @@ _RFC3339: Final = re.compile(
 _DAYS_IN_MONTH: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
-@lru_cache(maxsize=1 << 16)  # members report in the same seconds, and conditions repeat old times
+@lru_cache(maxsize=1 << 12)  # members report in the same seconds; every second there is another one to keep
 def parse_timestamp(text: str) -> int:
     """Nanoseconds since 1970-01-01T00:00:00Z."""
     match = _RFC3339.fullmatch(text)
