@@ -7,9 +7,10 @@ import gc
 from collections.abc import Callable
 from typing import Final
 
-_GC_THRESHOLDS: Final = (10_000, 5, 500)
+_GC_THRESHOLDS: Final = (10_000, 5, 20)
 """Reference cycles are rare here, so the defaults would run it too often. The second generation has 50,000 new objects
-at most, which takes some ten milliseconds; a large policy is several times as many."""
+at most, which takes some ten milliseconds; a large policy is several times as many. The third is visited
+after a million, so that no more than some hundred megabytes wait for it."""
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
