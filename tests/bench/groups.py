@@ -21,6 +21,7 @@ from tests.bench.figures import Figure
 from tests.bench.growth import by_clusters, by_picks
 from tests.bench.history import history
 from tests.bench.hooks import hook_times
+from tests.bench.hostile import hostile
 from tests.bench.hub import hub
 from tests.bench.kube import kube
 from tests.bench.meanwhile import meanwhile
@@ -223,6 +224,14 @@ GROUPS: Final = (
         "process, against that while they call the API of another hub, which keeps the machine as busy. The "
         "processor time is the scheduler's, for one placement.",
         meanwhile,
+    ),
+    Group(
+        "hostile",
+        "Questions about large policies",
+        "All questions about policies in growing sizes: each list that has no bound, 20 clusters, `fleet controller` "
+        "and `fleet api`. By the clock: `/livez` of both, and small questions of another caller, which are compared "
+        "with those of a quiet moment before. The slowest question may be cut at its deadline.",
+        hostile,
     ),
     Group(
         "joining",

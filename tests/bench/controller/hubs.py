@@ -12,12 +12,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import yaml
-
+from fleet.hub.access.authentication import generate_administrator, write_tokens
 from tests.bench.controller.counting_hub import COUNTS
 
 REAL: Final = "real"
@@ -36,6 +35,8 @@ class Hub:
     token: str = ""
     ca_file: Path | None = None
     counts_path: str = COUNTS
+    other_token: str = ""
+    """Of another user: an administrator on the embedded hub, without rights on a real API server."""
 
     def trust(self) -> ssl.SSLContext | bool:
         return True if self.ca_file is None else ssl.create_default_context(cafile=self.ca_file)
@@ -65,14 +66,17 @@ def _real(folder: Path) -> Iterator[Hub]:
     with ControlPlane(folder / "hub", programs=assets()) as running:
         install_crds(running.access)
         access = running.access
-        yield Hub(access.url, access.kubeconfig, access.tokens[ADMIN], access.ca_file, counts_path="/metrics")
+        admin, other = (access.tokens[name] for name in (ADMIN, "alice"))
+        yield Hub(access.url, access.kubeconfig, admin, access.ca_file, counts_path="/metrics", other_token=other)
 
 
 @contextmanager
 def _embedded(folder: Path) -> Iterator[Hub]:
     """In memory and without TLS, as `fleet up` runs it."""
-    ready = folder / "ready.json"
-    process = subprocess.Popen([sys.executable, "-m", "tests.bench.controller.counting_hub", f"--ready-file={ready}"])
+    ready, tokens = folder / "ready.json", folder / "tokens.csv"
+    token, other_token = write_administrators(tokens)
+    options = [f"--ready-file={ready}", f"--token-file={tokens}"]
+    process = subprocess.Popen([sys.executable, "-m", "tests.bench.controller.counting_hub", *options])
     try:
         deadline = time.monotonic() + _SECONDS_TO_START
         while not ready.exists():
@@ -80,16 +84,17 @@ def _embedded(folder: Path) -> Iterator[Hub]:
             assert time.monotonic() < deadline, "the hub did not start"
             time.sleep(0.05)
         told = json.loads(ready.read_text(encoding="utf-8"))
-        yield Hub(told["url"], Path(told["kubeconfig"]), _token_in(Path(told["kubeconfig"])))
+        yield Hub(told["url"], Path(told["kubeconfig"]), token, other_token=other_token)
     finally:
         process.terminate()
         process.wait()
 
 
-def _token_in(kubeconfig: Path) -> str:
+def write_administrators(file: Path) -> tuple[str, str]:
     """The hub serves whoever comes from this machine, and looks at a token all the same: so everybody has one."""
-    token: str = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]["token"]
-    return token
+    (token, user), (other_token, other) = generate_administrator(), generate_administrator()
+    write_tokens(file, {token: user, other_token: replace(other, name="other", uid="other")})
+    return token, other_token
 
 
 _HUBS: Final = {REAL: _real, EMBEDDED: _embedded}

@@ -42,6 +42,11 @@ class Seen(msgspec.Struct, frozen=True):
     def is_scheduled(self) -> bool:
         return self.has_condition("Scheduled")
 
+    @property
+    def is_decided(self) -> bool:
+        """A placement: whether it found its clusters or not."""
+        return any(each.type.endswith("Scheduled") and each.status != "Unknown" for each in self.status.conditions)
+
     def has_condition(self, type: str) -> bool:
         """That is True."""
         return any(condition.type == type and condition.status == "True" for condition in self.status.conditions)
