@@ -328,7 +328,7 @@ class FakeHub:
 
     def _store(self, path: str, document: Json) -> Json:
         held = self.objects.get(path)
-        stored = copy_json(document)
+        stored: Json = copy_json(document)
         metadata = stored.setdefault("metadata", {})
         parts = _PATH.fullmatch(path)
         assert parts, path
