@@ -35,6 +35,7 @@ from tests.unit.cli.scenario_events import (
     EVENTS,
     MOVES,
     PROFILE,
+    QUEUE,
     UNTIL,
     create_all,
     list_delayed,
@@ -69,7 +70,7 @@ async def staged(
 ) -> AsyncIterator[Stage]:
     """A fleet under a controller with the profile, and its API."""
     file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump({**HEAD, "profiles": [profile]}), encoding="utf-8")
+    file.write_text(yaml.safe_dump({**HEAD, **QUEUE, "profiles": [profile]}), encoding="utf-8")
     hub = a_hub_with(TOKENS)
     world = World(hub)
     await grant_all(world)
@@ -117,7 +118,7 @@ def test_W_17_a_scenario_gives_the_digests_and_moves_of_the_command_and_of_the_c
     controlled = run_controller(load_settings(config, {}, []).settings, datetime.fromisoformat(report["start"]))
     assert read_report(report) == played == controlled
     assert played.moves == MOVES
-    assert list_delayed(played) == ["m1", "m2", "m3"]  # backoff
+    assert list_delayed(played) == ["late"]  # backoff
     assert (report["holds"], report["cut"]) == (True, "")
 
 
@@ -149,9 +150,9 @@ LAPS: Final[list[Json]] = [{"at": "0s"}, {"at": "1m", "fill": {"placement": "low
 
 
 def test_W_17_a_scenario_is_cut_short_in_the_step_that_takes_too_many_attempts(tmp_path: Path) -> None:
-    answer = ask(
-        tmp_path, beating([sized("a", has={"cpu": "64"}), wanting("low", "cpu=1")]), {"steps": LAPS}, ADMIN, attempts=4
-    )
+    manifests = beating([sized("a", has={"cpu": "64"}), wanting("low", "cpu=1")])
+    steps = [*LAPS[:1], {"at": "1m", "fill": {"placement": "low", "atMost": 6}}, *LAPS[2:]]
+    answer = ask(tmp_path, manifests, {"steps": steps}, ADMIN, attempts=4)
     assert answer.status_code == 200, answer.text
     report = answer.json()
     assert (report["cut"], report["holds"]) == ("4 attempts were made", False)

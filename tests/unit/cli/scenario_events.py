@@ -38,8 +38,11 @@ class Attempt(NamedTuple):
 
 PROFILE: Final[Json] = {
     "base": "ExtendedProfile",
+    "backoffOnRejection": True,
     "plugins": {"multiPoint": {"enabled": [{"name": "DefaultPreemption"}, {"name": "GangPlacement"}]}},
 }
+QUEUE: Final[Json] = {"queue": {"earlyPop": False}}
+"""Idle workers take nothing before its backoff has passed."""
 _FLEET: Final = "scheduling.fleet.dev/v1alpha1"
 _OPTIONS: Final[Manifest] = {
     "apiVersion": _FLEET,
@@ -67,7 +70,8 @@ EVENTS: Final[list[Json]] = [
     {"at": "1m", "apply": [_OPTIONS, wanting("vip", "cpu=3")]},
     {"at": "3m", "apply": [_TRIO, *map(_member_of_trio, ("m1", "m2", "m3"))]},
     {"at": "5m", "apply": [sized("b", has={"cpu": "4"})], "recover": {"names": ["b"]}},
-    {"at": "5m10s", "apply": [sized("c", has={"cpu": "2"})], "recover": {"names": ["c"]}},
+    {"at": "5m10s", "apply": [wanting("late", "cpu=2")]},
+    {"at": "5m10.5s", "apply": [sized("c", has={"cpu": "4"})], "recover": {"names": ["c"]}},
     {"at": "8m", "delete": [{"name": "vip"}]},
 ]
 UNTIL: Final = "20m"
@@ -77,7 +81,8 @@ MOVES: Final = [
     {("vip", "a")},
     {("vip", "a"), ("low", "b")},
     {("vip", "a"), ("low", "b")},
-    {("low", "b"), ("m1", "a"), ("m2", "a"), ("m3", "c")},
+    {("vip", "a"), ("low", "b"), ("late", "c")},
+    {("low", "b"), ("late", "c"), ("m1", "a"), ("m2", "a"), ("m3", "c")},
 ]
 """Placements with their clusters, after each of the events."""
 

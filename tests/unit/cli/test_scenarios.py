@@ -22,6 +22,7 @@ from tests.unit.cli.scenario_events import (
     EVENTS,
     MOVES,
     PROFILE,
+    QUEUE,
     UNTIL,
     list_delayed,
     read_report,
@@ -44,7 +45,7 @@ def play(tmp_path: Path, fleet: Fleet) -> Play:
         files, scenario, config = tmp_path / "fleet.yaml", tmp_path / "scenario.yaml", tmp_path / "config.yaml"
         files.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
         scenario.write_text(yaml.safe_dump({**SCENARIO, "steps": steps, **more}, sort_keys=False), encoding="utf-8")
-        config.write_text(yaml.safe_dump({**HEAD, **({} if profile is None else {"profiles": [profile]})}))
+        config.write_text(yaml.safe_dump({**HEAD, **({} if profile is None else {**QUEUE, "profiles": [profile]})}))
         given = ("--config", str(config)) if profile is not None else ()
         return fleet("simulate", "-f", str(files), "--scenario", str(scenario), *given, *options)
 
@@ -209,7 +210,7 @@ def test_X_20_T_13_a_scenario_plays_quotas(play: Play) -> None:
     for each in placements:
         each["metadata"]["labels"] = {"team": each["metadata"]["name"][0]}
     *first, last = placements
-    profile = {"base": "ExtendedProfile", "plugins": {"multiPoint": {"enabled": [{"name": "QuotaFit"}]}}}
+    profile = {"base": "ExtendedProfile", "plugins": {"multiPoint": {"disabled": [{"name": "DefaultPreemption"}]}}}
     steps: list[Json] = [
         {"at": "0s"},
         {"at": "1m", "apply": [last]},
@@ -258,7 +259,7 @@ def test_W_17_backoff_a_hint_a_preemption_and_a_group_are_those_of_the_controlle
     controlled = run_controller(settings, datetime.fromisoformat(report["start"]))
     assert played.attempts == controlled.attempts
     assert played.moves == controlled.moves == MOVES
-    assert list_delayed(played) == ["m1", "m2", "m3"]  # backoff
+    assert list_delayed(played) == ["late"]  # backoff
 
 
 ACTORS = """
