@@ -170,7 +170,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
             visibility, reviewed, evaluated.decision.frame.names.ordered, recorded_names
         )
         departed = await find_departed(backend, record.searched)
-        is_other = await _is_of_other_configuration(backend, query, record)
+        is_other = await _is_of_other_configuration(backend, record)
         present_fixes = await _search_present_fixes(query, evaluated, present)
         async with evaluated.turn():
             wakers = await evaluated.run(_list_wakers, backend.live, record, visibility)
@@ -250,12 +250,10 @@ async def _describes_present(recorded: EvaluatedDecision, present: EvaluatedDeci
     return then == now
 
 
-async def _is_of_other_configuration(backend: Backend, query: WhyQuery, record: PlacementRecord) -> bool:
+async def _is_of_other_configuration(backend: Backend, record: PlacementRecord) -> bool:
     """Whether the attempt was decided by plugins that this process does not have: another package, or version of it."""
     attempt = record.explaining
-    if attempt is None or (query.attempt is None and not record.is_current):
-        return False
-    if backend.evaluator.profiles.find_equal(attempt.config_hash) is not None:
+    if attempt is None or backend.evaluator.profiles.find_equal(attempt.config_hash) is not None:
         return False
     try:
         recorded = await backend.evaluator.evaluate_attempt(attempt)

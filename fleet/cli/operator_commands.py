@@ -11,7 +11,6 @@ import typer
 
 from fleet.cli.parsing import RUN, CommandLine
 from fleet.cli.process_options import Context, Kubeconfig, Settings
-from fleet.model.keys import OPENSHIFT_OPERATOR_GROUP, OPERATOR_GROUP
 
 _RUN: Final = """
     fleet operator run --namespace fleet-secondary
@@ -49,8 +48,8 @@ class TargetName(enum.StrEnum):
 
 
 class ResourceGroup(enum.StrEnum):
-    FLEET = OPERATOR_GROUP
-    OPENSHIFT = OPENSHIFT_OPERATOR_GROUP
+    FLEET = "operator.fleet.dev"
+    OPENSHIFT = "operator.openshift.io"
 
 
 _Namespace = Annotated[

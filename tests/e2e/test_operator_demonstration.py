@@ -25,7 +25,7 @@ from tests.e2e.world import EVENTS, world
 from tests.prometheus import RunningPrometheus, a_prometheus
 
 TOKEN: Final = "hush-hush-hush"
-COMPAT: Final = DOCUMENT.replace("address: ADDRESS", "address: ${PROM_URL}\n        token: ${PROM_TOKEN}")
+COMPAT: Final = DOCUMENT.replace("${PROM_URL}", "${PROM_URL}\n        token: ${PROM_TOKEN}")
 BROKEN: Final = COMPAT.replace("targetUtilization", "targetUtilisation")
 
 

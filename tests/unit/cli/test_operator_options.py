@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fleet.cli.operator_commands import ResourceGroup
+from fleet.model.keys import OPENSHIFT_OPERATOR_GROUP, OPERATOR_GROUP
 from tests.unit.cli.conftest import Fleet
 
 RUN = ("operator", "run", "--namespace", "second")
@@ -30,3 +32,7 @@ def test_O_13_options_of_the_local_target_need_each_other(fleet: Fleet, options:
 
     assert answer.code == 2
     assert answer.err.startswith(f"error: {refusal}\n")
+
+
+def test_the_groups_of_the_resource_are_those_that_the_operator_watches() -> None:
+    assert set(ResourceGroup) == {OPERATOR_GROUP, OPENSHIFT_OPERATOR_GROUP}

@@ -150,7 +150,7 @@ def test_the_work_of_a_question_grows_with_the_policy_and_not_with_its_square(ki
 
 
 @pytest.mark.parametrize("kind", POLICIES)
-@pytest.mark.parametrize("size", [10, 1_000])
+@pytest.mark.parametrize("size", [10, 1_000, pytest.param(2_500, marks=pytest.mark.long)])
 def test_there_is_no_more_than_one_pass_over_the_policy_between_two_checkpoints(kind: str, size: int) -> None:
     assert measure(POLICIES[kind](size)).most < CALLS_ALWAYS + CALLS_OF_A_PART * size
 
