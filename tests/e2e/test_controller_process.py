@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import aiohttp
@@ -118,8 +119,11 @@ def test_a_controller_is_profiled_while_it_decides(hub: Hub, tmp_path: Path) -> 
                     await fleet.place("first", {"placementType": "PickAll"})
                     await fleet.soon_scheduled("first")
                     profile = asyncio.create_task(ask(session, "profile?seconds=3"))
-                    await fleet.place("web", {"placementType": "PickAll"})
-                    await fleet.soon_scheduled("web")
+                    for number in count():
+                        await fleet.place(f"web-{number}", {"placementType": "PickAll"})
+                        await fleet.soon_scheduled(f"web-{number}")
+                        if profile.done():
+                            break
                     folded = (await profile).splitlines()
                     assert all(re.fullmatch(r"\S+ [0-9]+", line) for line in folded)
                     assert any(line.startswith("MainThread;") and ";fleet.scheduler." in line for line in folded)
