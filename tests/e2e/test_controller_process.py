@@ -120,10 +120,10 @@ def test_a_controller_is_profiled_while_it_decides(hub: Hub, tmp_path: Path) -> 
                     await fleet.soon_scheduled("first")
                     profile = asyncio.create_task(ask(session, "profile?seconds=3"))
                     for number in count():
-                        await fleet.place(f"web-{number}", {"placementType": "PickAll"})
-                        await fleet.soon_scheduled(f"web-{number}")
                         if profile.done():
                             break
+                        await fleet.place(f"web-{number}", {"placementType": "PickAll"})
+                    await fleet.soon_scheduled(f"web-{number - 1}")
                     folded = (await profile).splitlines()
                     assert all(re.fullmatch(r"\S+ [0-9]+", line) for line in folded)
                     assert any(line.startswith("MainThread;") and ";fleet.scheduler." in line for line in folded)
