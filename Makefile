@@ -1,6 +1,6 @@
 # Every target installs what it needs into .venv, from the locks in requirements/. Needs make and Python 3.11 or newer.
 
-PYTHONS := python3.13 python3.12 python3.11 python3
+PYTHONS := python3.14 python3.13 python3.12 python3.11 python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON := $(BIN)/python

@@ -38,19 +38,24 @@ def configure(level: str = "info", style: str = "auto", *, stream: TextIO | None
 
 
 class _LossyStream:
-    """A stream whose writes do not fail."""
+    """A stream whose writes do not fail, also if it is closed or cannot encode them."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO | None) -> None:
+        """None for a process that was started without standard error."""
         self._out = out
-        self.isatty = out.isatty
+
+    def isatty(self) -> bool:
+        return self._out is not None and self._out.isatty()
 
     def write(self, text: str) -> None:
-        with suppress(OSError):
-            self._out.write(text)
+        with suppress(OSError, ValueError):
+            if self._out is not None:
+                self._out.write(text)
 
     def flush(self) -> None:
-        with suppress(OSError):
-            self._out.flush()
+        with suppress(OSError, ValueError):
+            if self._out is not None:
+                self._out.flush()
 
 
 class _Factory:

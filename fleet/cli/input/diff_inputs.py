@@ -183,7 +183,7 @@ def build_changed_placements(
     frame_before = _freeze(inputs.before)
     has_same_fleet = inputs.before.clusters == inputs.after.clusters and (
         find_booked(inputs.before) == find_booked(inputs.after)
-        and frame_before.residents == find_residents(inputs.after.placements)
+        and frame_before.residents == find_residents(inputs.after.bound)
     )
     frame_after = frame_before if has_same_fleet else _freeze(inputs.after)
     quotas_before, quotas_after = QuotaUse(inputs.before), QuotaUse(inputs.after)
@@ -202,7 +202,7 @@ def build_changed_placements(
 
 def _freeze(inputs: SimulationInputs) -> Frame:
     table = build_table(inputs)
-    table.settle(find_residents(inputs.placements))
+    table.settle(find_residents(inputs.bound))
     return table.freeze()
 
 

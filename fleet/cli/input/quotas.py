@@ -21,15 +21,16 @@ class QuotaUse:
         for quota in inputs.quotas:
             self._sums.quotas[str(PlacementKey.of(quota.metadata))] = Quota.read(quota)
         self._clusters: Mapping[str, MemberCluster] = {cluster.metadata.name: cluster for cluster in inputs.clusters}
-        for placement in inputs.placements if self._sums.quotas else ():
+        for placement in inputs.bound if self._sums.quotas else ():
             self._add(placement, _list_held(placement))
 
     def fill_request(self, placement: PlacementInputs, profile: CompiledProfile) -> PlacementRequest:
-        """With what is in use of its quotas, for profiles that read them."""
+        """With what is in use of its quotas, and what else only some profiles read."""
+        request = placement.prepare_request(profile)
         if not profile.reads_quotas:
-            return placement.request
+            return request
         shares = (share for name in self._list_names(placement) for share in self._sums.list_shares(name))
-        return replace(placement.request, quotas=tuple(shares))
+        return replace(request, quotas=tuple(shares))
 
     def add_decision(self, placement: PlacementInputs, decision: Decision) -> None:
         """For the decisions that follow."""

@@ -30,7 +30,7 @@ def find_booked(inputs: SimulationInputs) -> Booked:
     clusters = {cluster.metadata.name: cluster for cluster in inputs.clusters}
     reported_at = {cluster.metadata.name: read_report_time(cluster) for cluster in inputs.clusters}
     booked: dict[str, Counter[str]] = {}
-    for placement in inputs.placements if any(any(each.request.needs) for each in inputs.placements) else ():
+    for placement in inputs.bound if any(any(each.request.needs) for each in inputs.bound) else ():
         for binding, applied in zip(placement.bindings, placement.applied, strict=True):
             cluster = binding.spec.target_cluster
             if cluster in reported_at and not is_included(applied, reported_at[cluster]):

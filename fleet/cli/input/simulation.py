@@ -117,16 +117,16 @@ def simulate(
             samples[feed.name] = FeedSample(columns, moment.nanoseconds)
     reads_residents = any(profile.reads_residents for profile in profiles.by_name.values())
     if reads_residents:
-        table.settle(find_residents(inputs.placements))
+        table.settle(find_residents(inputs.bound))
     loads = profiles.list_loads()
     placed = [
         each
-        for placement in inputs.placements
+        for placement in inputs.bound
         for each in list_placed(placement.bindings, partial(_estimate_use, placement, table))
     ]
     reads_limits = any(profile.reads_placed_limits for profile in profiles.by_name.values())
     excess: dict[str, Counter[str]] = defaultdict(Counter)
-    for placement in inputs.placements if reads_limits else ():
+    for placement in inputs.bound if reads_limits else ():
         for binding in placement.bindings:
             excess[binding.spec.target_cluster].update(_compute_excess(placement, table, binding.spec.target_cluster))
     quotas = QuotaUse(inputs)

@@ -13,10 +13,11 @@ from fleet.cli.input.documents import ParsedDocument, parse_documents
 from fleet.cli.input.files import read_texts
 from fleet.cli.input.objects import InputObject, read_layers
 from fleet.cli.input.problems import Findings
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest, PolicyProblem, compile_request
 from fleet.kube.resource import join_key
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
-from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PICK_N, SCHEDULER_NAME
+from fleet.model.keys import IS_LATEST_SNAPSHOT, NEVER, PARENT_PLACEMENT, PICK_N, SCHEDULER_NAME
 from fleet.model.timestamps import timestamp_or_none
 from fleet.model.views import Binding, MemberCluster, Metadata, PlacementOptions, PlacementQuota, PolicySnapshot
 from fleet.placement.selection.proposed_selectors import find_proposed_problems
@@ -53,15 +54,33 @@ class PlacementInputs:
     metadata: Metadata
     """Of the placement; empty if the files have only its policy snapshot."""
     companion: Companion
+    is_deleting: bool
     from_placement: bool
     """Whether the policy is the placement's own, because the files contain no latest policy snapshot."""
+
+    def prepare_request(self, profile: CompiledProfile) -> PlacementRequest:
+        """With what only some profiles read."""
+        companion = self.companion
+        if not profile.evicts:
+            return self.request
+        return replace(
+            self.request, priority=companion.priority or 0, never_preempts=companion.preemption_policy == NEVER
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationInputs:
     clusters: tuple[MemberCluster, ...]
     placements: tuple[PlacementInputs, ...]
+    """Each is decided."""
+    undecided: tuple[PlacementInputs, ...]
+    """Those that are being deleted, or another scheduler's: what they are bound to counts."""
     quotas: tuple[PlacementQuota, ...]
+
+    @property
+    def bound(self) -> tuple[PlacementInputs, ...]:
+        """All whose bindings count."""
+        return (*self.placements, *self.undecided)
 
     def cluster_names(self) -> set[str]:
         """Names of all clusters, including those that only policies and bindings mention."""
@@ -101,12 +120,18 @@ def build_inputs(
 ) -> SimulationInputs:
     clusters = tuple(item.view for item in objects if isinstance(item.view, MemberCluster))
     quotas = tuple(item.view for item in objects if isinstance(item.view, PlacementQuota))
-    return SimulationInputs(clusters, tuple(_collect_placements(objects, findings, resource_filter)), quotas)
+    placements = tuple(_collect_placements(objects, findings, resource_filter))
+    return SimulationInputs(
+        clusters,
+        placements=tuple(each for each in placements if not each.is_deleting),
+        undecided=tuple(each for each in placements if each.is_deleting),
+        quotas=quotas,
+    )
 
 
 def leave_foreign(inputs: SimulationInputs, profiles: CompiledProfiles, findings: Findings) -> SimulationInputs:
     """Without the placements that name a profile which is not configured, as the scheduler leaves them alone."""
-    own = []
+    own, foreign = [], list(inputs.undecided)
     for placement in inputs.placements:
         name = placement.request.scheduler_name
         if profiles.is_foreign(name):
@@ -115,9 +140,10 @@ def leave_foreign(inputs: SimulationInputs, profiles: CompiledProfiles, findings
                 f"placement {placement.request.key}: left alone, because its scheduler is {describe_choice(name)}, "
                 f"and the profiles here are {served}"
             )
+            foreign.append(placement)
         else:
             own.append(placement)
-    return replace(inputs, placements=tuple(own))
+    return replace(inputs, placements=tuple(own), undecided=tuple(foreign))
 
 
 def _note_unused(objects: Sequence[InputObject], findings: Findings) -> None:
@@ -165,6 +191,7 @@ class _PlacementObjects:
             applied=tuple(read_applied(msgspec.json.encode(binding.parsed.content)) for binding in self.bindings),
             metadata=self.metadata,
             companion=self.companion,
+            is_deleting=bool(self.metadata.deletion_timestamp),
             from_placement=from_placement,
         )
 
@@ -207,7 +234,6 @@ def _build_placement(
     placement, name = objects.placement, "/".join(part for part in key if part)
     if placement is not None and placement.metadata.deletion_timestamp:
         findings.note(f"placement {name} is being deleted and is skipped")
-        return None
     latest = [
         snapshot
         for snapshot in objects.snapshots

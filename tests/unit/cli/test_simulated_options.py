@@ -217,6 +217,21 @@ def test_a_quota_counts_bindings_and_decisions(decide: Decide) -> None:
     assert "quota reds: cpu 6 of 6 used, asked 2, 2 short" in rejected
 
 
+@pytest.mark.parametrize("gone", [{"deletionTimestamp": NOW}, {"annotations": {f"{PREFIX}scheduler-name": "other"}}])
+def test_bindings_of_placements_that_are_not_decided_count(decide: Decide, gone: dict[str, Any]) -> None:
+    old = wanting("old", requests="cpu=3")
+    old["metadata"] |= {"annotations": {**old["metadata"]["annotations"], **gone.pop("annotations", {})}, **gone}
+    bound = [
+        snapshot("old-0", "old", number=1, placementType="PickN", numberOfClusters=1),
+        binding("a", of="old", snapshot="old-0"),
+    ]
+    files = [sized("a", 4), sized("b", 4), wanting("web", requests="cpu=3"), quota("all", max={"cpu": "4"})]
+
+    assert chosen(decide(*files)) == {"web": ["a"]}
+    assert chosen(decide(*files, old, *bound)) == {"web": []}
+    assert chosen(decide(*files[:-1], old, *bound)) == {"web": ["b"]}  # and so does their room
+
+
 def test_what_a_profile_does_not_read_changes_nothing(tmp_path: Path, fleet: Fleet) -> None:
     files = [sized("a", 8), wanting("web", requests="cpu=2")]
 
@@ -244,3 +259,36 @@ def test_the_diff_of_options_and_of_a_quota(tmp_path: Path, fleet: Fleet) -> Non
     assert diff(quota("all", max={"cpu": "2"})) == {"web": ["a"]}
     assert diff(options("web", requests={"cpu": "1"})) == {"web": ["a"]}
     assert diff(quota("all", max={"cpu": "2"}), options("web", requests={"cpu": "3"})) == {}
+
+
+# --- preemption -------------------------------------------------------------------------------------------------------
+
+
+def test_that_room_may_be_made_is_noted_and_the_diff_cannot_tell(tmp_path: Path, fleet: Fleet) -> None:
+    config = tmp_path / "config.yaml"
+    profile = {"base": "ExtendedProfile", "plugins": {"multiPoint": {"enabled": [{"name": "DefaultPreemption"}]}}}
+    config.write_text(yaml.safe_dump({**HEAD, "profiles": [profile]}), encoding="utf-8")
+    low = [
+        wanting("low", requests="cpu=3"),
+        snapshot("low-0", "low", number=1, placementType="PickN", numberOfClusters=1),
+        binding("a", of="low", snapshot="low-0"),
+    ]
+    base = written(tmp_path, sized("a", 4), *low, name="hub.yaml")
+    vip = wanting("vip", requests="cpu=3")
+    decided = ("--config", str(config), "--now", NOW)
+
+    def ask(**said: Any) -> tuple[str, tuple[int | str | None, str]]:
+        files = written(tmp_path, vip, options("vip", **said), name="change.yaml")
+        noted = fleet("simulate", "-f", str(base), "-f", str(files), *decided).err
+        ran = fleet("diff", "--base", str(base), "-f", str(files), *decided)
+        return noted, (ran.code, ran.err)
+
+    noted, (code, errors) = ask(priority=100)
+    note = "note: placement vip: may make room by evicting less important placements"
+    assert note in noted
+    assert code == 2
+    assert "error: placement vip cannot be decided: it lacks clusters and may evict" in errors
+
+    noted, (code, errors) = ask(priority=100, preemptionPolicy="Never")
+    assert note not in noted
+    assert (code, "error: " in errors) == (0, False)

@@ -161,3 +161,18 @@ def test_a_line_that_cannot_be_written_is_lost_and_the_next_one_is_not() -> None
     structlog.get_logger("fleet").info("written")
 
     assert [line["event"] for line in lines(out)] == ["written"]
+
+
+class Unwilling(io.StringIO):
+    def write(self, text: str) -> int:
+        raise UnicodeEncodeError("utf-8", text, 0, 1, "surrogates not allowed")
+
+
+@pytest.mark.parametrize("stream", [Unwilling(), None], ids=["cannot encode it", "no standard error"])
+def test_a_line_without_a_stream_that_takes_it_is_lost(
+    stream: io.StringIO | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    configure()
+
+    structlog.get_logger("x").error("a line")

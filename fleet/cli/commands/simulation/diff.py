@@ -25,7 +25,7 @@ from fleet.cli.input.diff_inputs import (
 )
 from fleet.cli.input.documents import ParsedDocument
 from fleet.cli.input.files import STDIN, STDIN_NAME
-from fleet.cli.input.holds import note_holds
+from fleet.cli.input.holds import may_evict, note_holds
 from fleet.cli.input.object_merge import FIELD_MANAGER
 from fleet.cli.input.objects import InputObject, Layer, expand_lists, read_layers, read_objects
 from fleet.cli.input.problems import Findings, SourceLocation
@@ -38,8 +38,10 @@ from fleet.cli.output.diff_text import render_diff
 from fleet.cli.progress import show_progress
 from fleet.errors import InputError
 from fleet.explain.remarks.remarks import find_remarks
-from fleet.explain.whatif.moves import ChangedPlacement, report_moves
+from fleet.explain.whatif.moves import ChangedPlacement, UndecidedPlacement, report_moves
 from fleet.external.extender_client import ExtenderClient
+from fleet.framework.cycle.cycle import DecisionInput
+from fleet.framework.cycle.decision import Decision
 from fleet.model.timestamps import format_timestamp
 from fleet.placement.selection.resource_filter import build_resource_filter
 from fleet.scheduler.profiles.frameworks import CompiledProfiles
@@ -52,6 +54,7 @@ MOVES: Final = 1
 UNDECIDED: Final = 2
 _HUB: Final = "the hub"
 _NOTHING_DONE: Final = "nothing was compared"
+_EVICTS: Final = "it lacks clusters and may evict less important placements, which `fleet simulate` plays in a scenario"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +148,19 @@ def build_report(asked: DiffQuestion, findings: Findings) -> DiffReport:
     inputs, moment = asked.inputs, asked.moment
     placements = list(build_changed_placements(inputs, asked.profiles, moment))
     client = ExtenderClient(asked.extenders)
-    moves = report_moves(placements, lambda inp: decide_asking(inp, client))
+    short: dict[str, bool] = {}
+
+    def decide(inp: DecisionInput) -> tuple[DecisionInput, Decision]:
+        inp, decision = decide_asking(inp, client)
+        short[inp.request.key] = not decision.fulfilled and may_evict(inp.request, inp.profile, inputs.after)
+        return inp, decision
+
+    moves = report_moves(placements, decide)
+    evicting = [
+        UndecidedPlacement(kind=each.kind, key=each.key, message=_EVICTS)
+        for each in placements
+        if each.after is not None and short.get(each.key)
+    ]
     return DiffReport(
         base=asked.base,
         now=format_timestamp(moment.nanoseconds),
@@ -157,7 +172,7 @@ def build_report(asked: DiffQuestion, findings: Findings) -> DiffReport:
         objects=inputs.objects,
         placements=moves.placements,
         clusters=moves.clusters,
-        undecided=moves.undecided,
+        undecided=(*moves.undecided, *evicting),
         remarks=tuple(_list_remarks(placements)),
         notes=tuple(findings.notes),
     )
