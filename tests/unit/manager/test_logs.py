@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import logging
+import sys
 from typing import Any
 
 import pytest
