@@ -147,6 +147,25 @@ async def test_X_20_a_cluster_that_joins_wakes_nothing_that_a_quota_keeps_out(tm
 
 
 @virtual
+async def test_X_20_events_wake_those_that_they_help_also_after_the_last_quota_is_gone(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, QUOTAS.replace("plugins", "backoffOnRejection: false\n  plugins")) as scene:
+        await scene.world.join("ams", available={"cpu": "3"})
+        await allow(scene, "all", max={"cpu": "3"})
+        await place(scene, "first", "cpu=2")
+        await soon(lambda: _uses(scene, "first", 1))
+        await place(scene, "second", "cpu=2")
+        await scene.world.soon_scheduled("second", status="False")
+        await scene.world.delete(CLUSTER_SCOPED.quota, "all")
+        await asyncio.sleep(60)
+        assert await count_placed(scene) == 1
+        await scene.world.join("dub", available={"cpu": "30"})
+        await soon(lambda: _uses(scene, "second", 1))
+        await allow(scene, "all", max={"cpu": "5"})
+        await place(scene, "third", "cpu=2")
+        assert "4 of 5 used, asked 2" in await read_message(scene, "third")
+
+
+@virtual
 async def test_X_20_the_resource_clusters_counts_targets_also_where_nothing_is_requested(tmp_path: Path) -> None:
     async with a_scene(tmp_path, QUOTAS) as scene:
         await join(scene, "ams", "dub", "lon", "osl", "par")

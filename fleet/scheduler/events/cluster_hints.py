@@ -203,16 +203,24 @@ class ClusterHints:
 
     def _select_helped(self, keys: Iterable[PlacementKey], event: _Event) -> Iterator[tuple[PlacementKey, Hint]]:
         for key in keys:
-            group, hint = self._group_of.get(key), self._hint_of_quota(key)
-            if group is None or group.is_large:
+            try:
+                hint = self._find_hint(key, event)
+            except Exception:  # must not keep the event from the others
+                log.warning("there is no hint for a placement: it is requeued", placement=str(key), exc_info=True)
                 hint = Hint.IN_DOUBT
-            elif hint is None:
-                judge, compile_own = event.judge_for(key), partial(self.compile_request, key)
-                hint = judge.judge(group, key, compile_own)
-                if hint is Hint.NO_USE and self._seeks_room(key):
-                    hint = judge.judge_room(compile_own())
             if hint is not Hint.NO_USE:
                 yield key, hint
+
+    def _find_hint(self, key: PlacementKey, event: _Event) -> Hint:
+        group, hint = self._group_of.get(key), self._hint_of_quota(key)
+        if group is None or group.is_large:
+            return Hint.IN_DOUBT
+        if hint is None:
+            judge, compile_own = event.judge_for(key), partial(self.compile_request, key)
+            hint = judge.judge(group, key, compile_own)
+            if hint is Hint.NO_USE and self._seeks_room(key):
+                hint = judge.judge_room(compile_own())
+        return hint
 
     def _select_of_deleted(
         self,

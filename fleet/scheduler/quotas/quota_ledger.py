@@ -213,8 +213,6 @@ class QuotaLedger:
             return
         if self._is_new:
             self._is_new = False
-            self._usage = {}
-            self._sums.forget_use()
             self._stale = set(self._list_keys())
         for key in self._stale:
             self._count(key)
@@ -280,6 +278,8 @@ class QuotaLedger:
             self._sums.quotas.pop(name, None)
         else:
             self._sums.quotas[name] = Quota.read(new.view)
+        self._usage = {}
+        self._sums.forget_use()
         self._is_new = True
         self.on_use()
         self.on_change(None)

@@ -17,6 +17,7 @@ from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, SCHEDULER_NAME,
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import MINUTE
 from fleet.model.views import Binding, BindingSpec, Metadata, PlacementPolicy
+from fleet.scheduler.events.cluster_hints import Hint
 from fleet.scheduler.requests import PARTS_ON_LOOP
 from fleet.snapshot.columns.bitset import Mask
 from fleet.snapshot.frame import Frame
@@ -336,6 +337,21 @@ def test_Q_09_a_plugin_that_fails_loses_no_chance() -> None:
         world = a_world(judged_by(Judging(fails=True)), web=short()).start().saw(WELL)
     assert world.queue.keys == ["web"]
     assert any("could not judge" in line["event"] for line in logs)
+
+
+def test_Q_09_a_hint_that_fails_for_one_placement_loses_no_chance_of_the_others() -> None:
+    def fail_for_web(key: PlacementKey) -> Hint | None:
+        if key.name == "web":
+            raise KeyError("a quota that is gone")
+        return None
+
+    world = World(hinted=True, hint_of_quota=fail_for_web)
+    policies = {"east": short().require(IN_EAST), "west": short().require(label("region", "In", "west"))}
+    world.saw(*(a_snapshot(policy, of=name) for name, policy in {**policies, "web": short()}.items())).start()
+    with capture_logs() as logs:
+        world.saw(WELL)
+    assert world.queue.woken == [(["east", "web"], "MemberCluster/Add c7")]
+    assert [line["placement"] for line in logs] == ["web"]
 
 
 # --- upkeep -----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from fleet.model.views import (
     PolicySnapshotStatus,
     View,
 )
-from fleet.scheduler.events.cluster_hints import ClusterHints
+from fleet.scheduler.events.cluster_hints import ClusterHints, Hint
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.ledgers.room_ledger import RoomLedger
 from fleet.scheduler.requests import RequestCache
@@ -78,13 +78,20 @@ class World:
         namespaced: bool = True,
         hinted: bool = False,
         profile: CompiledProfile = PROFILE,
+        hint_of_quota: Callable[[PlacementKey], Hint | None] = lambda _: None,
     ) -> None:
         """With `hinted`, events wake only those whose decision they can alter."""
         self.clock = FakeClock()
         access = InformerConfig(reads=NoApi(), writes=NoApi(), clock=self.clock, jitter=lambda: 0.0)
         self.caches = Caches(access, namespaced_placements=namespaced)
         self.queue = Queue()
-        hints = ClusterHints(self.caches, profile_of=lambda _: profile, requests=RequestCache(), clock=self.clock)
+        hints = ClusterHints(
+            self.caches,
+            profile_of=lambda _: profile,
+            requests=RequestCache(),
+            clock=self.clock,
+            hint_of_quota=hint_of_quota,
+        )
         self.released: list[str] = []
         self.told: list[tuple[str, int]] = []
         self.handlers = EventHandlers(
