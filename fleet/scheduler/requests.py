@@ -7,7 +7,16 @@ from typing import Final, NamedTuple
 
 from fleet.framework.policy.placement_terms import format_labels
 from fleet.framework.request import ANNOTATIONS_READ, PlacementRequest, compile_request
-from fleet.model.keys import AFFINITY, PARENT_PLACEMENT, PLACEMENT_LABELS, PRIORITY, REQUESTS, WORKLOAD_REQUESTS
+from fleet.model.keys import (
+    AFFINITY,
+    MIN_TARGETS,
+    PARENT_PLACEMENT,
+    PLACEMENT_LABELS,
+    PREEMPTION_POLICY,
+    PRIORITY,
+    REQUESTS,
+    WORKLOAD_REQUESTS,
+)
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Metadata, Observed, PolicySnapshot, PolicySnapshotSpec
 from fleet.scheduler.profiles.frameworks import read_scheduler_name
@@ -71,11 +80,11 @@ class RequestCache:
         return None if entry is None or entry[0] != source else entry[1]
 
     def read_own(self, snapshot: PolicySnapshot, placement: Metadata) -> tuple[str | None, ...]:
-        """What filters may read of a placement beside its policy, as text: what one cluster's copy of it needs, what it
-        says about other placements, its labels and its priority."""
+        """What filters and the search for room may read of a placement beside its policy, as text: what one cluster's
+        copy of it needs, what it says about other placements, its labels, its priority, and how it may make room."""
         said = self._read_own(placement, self._scheduler_name_of(placement))
         needed = said.get(REQUESTS, snapshot.metadata.annotation(WORKLOAD_REQUESTS))
-        return (needed, said.get(AFFINITY), said.get(PLACEMENT_LABELS), said.get(PRIORITY))
+        return (needed, *map(said.get, (AFFINITY, PLACEMENT_LABELS, PRIORITY, PREEMPTION_POLICY, MIN_TARGETS)))
 
     def _read_own(self, placement: Metadata, scheduler_name: str) -> Mapping[str, str]:
         said = self._annotations_of(placement)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from fleet.framework.request import PlacementRequest
 from fleet.framework.state import StateKey
 from fleet.framework.status import Code
 from fleet.framework.types import Reason, ReasonTable, Verdict
@@ -19,6 +20,7 @@ from fleet.kube.scopes import CLUSTER_SCOPED, DISRUPTION_BUDGETS, PRIORITY_CLASS
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.scheduler.attempt_record import AttemptResult
 from fleet.snapshot.columns.bitset import from_rows
+from plugins.capacity.default_preemption import DefaultPreemption
 from tests.e2e.hub import soon
 from tests.e2e.world import ANYTHING, World
 from tests.fake_hub import UNAVAILABLE, Fault, Refused, Slow
@@ -227,6 +229,32 @@ async def test_Q_25_F3_009_what_may_not_leave_stays(tmp_path: Path) -> None:
         assert "of 5 clusters, 0 have bindings that could leave" in decision.notes["DefaultPreemption"]["preemption"]
         await world.delete(DISRUPTION_BUDGETS, "on-dub")
         await is_given_up(world, "on-dub")
+
+
+@virtual
+async def test_Q_25_an_event_searches_once_for_all_equal_placements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[str] = []
+    post_filter = DefaultPreemption.post_filter
+
+    def count(plugin: DefaultPreemption, ctx: Any, state: Any, req: PlacementRequest, *rest: Any) -> Any:
+        searched.append(req.key)
+        return post_filter(plugin, ctx, state, req, *rest)
+
+    monkeypatch.setattr(DefaultPreemption, "post_filter", count)
+    async with a_scene(tmp_path, EVICTING.replace("plugins", "backoffOnRejection: false\n  plugins", 1)) as scene:
+        world = scene.world
+        await fill(world, "ams", priority=5000)
+        for number in range(12):
+            await place(world, f"vip{number}", cpu=4, priority=100 if number < 9 else 200)
+        await asyncio.sleep(120)
+        attempts = len(scene.attempts.records)
+        searched.clear()
+        await world.relabel("ams", any="label")
+        await asyncio.sleep(30)
+        assert len(searched) == 2, "one of each priority"
+        assert len(scene.attempts.records) == attempts
 
 
 @virtual

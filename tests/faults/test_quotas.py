@@ -6,9 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.keys import PARENT_PLACEMENT
+from fleet.scheduler.quotas.quota_sums import QuotaSums
 from tests.e2e.hub import soon
 from tests.faults.configured import Scene, a_scene
 from tests.faults.virtual import virtual
@@ -163,6 +166,34 @@ async def test_X_20_events_wake_those_that_they_help_also_after_the_last_quota_i
         await allow(scene, "all", max={"cpu": "5"})
         await place(scene, "third", "cpu=2")
         assert "4 of 5 used, asked 2" in await read_message(scene, "third")
+
+
+@virtual
+async def test_X_20_an_event_sums_quotas_once_however_many_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summed: list[str] = []
+    list_shares = QuotaSums.list_shares
+
+    def count(sums: QuotaSums, name: str, *kept: Any) -> Any:
+        summed.append(name)
+        return list_shares(sums, name, *kept)
+
+    monkeypatch.setattr(QuotaSums, "list_shares", count)
+    async with a_scene(tmp_path, QUOTAS.replace("plugins", "backoffOnRejection: false\n  plugins")) as scene:
+        await scene.world.join("ams", available={"cpu": "1"})
+        for name in ("small", "large"):
+            await allow(scene, name, min={"cpu": "10"}, max={"cpu": "30"})
+        for number in range(12):
+            await place(scene, f"web{number}", "cpu=2")
+        await asyncio.sleep(60)
+        attempts = len(scene.attempts.records)
+        summed.clear()
+        await scene.world.relabel("ams", any="label")
+        await scene.world.join("dub", available={"cpu": "1"})
+        await asyncio.sleep(30)
+        assert len(summed) <= 4, "both quotas, for either event"
+        assert len(scene.attempts.records) == attempts
 
 
 @virtual

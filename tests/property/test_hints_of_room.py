@@ -36,7 +36,7 @@ from fleet.snapshot.sidedata import LEAVING, Nomination, PlacedBinding, Resident
 from fleet.snapshot.table import Table
 from plugins import in_tree_registry
 from plugins.extended_profile import EXTENDED_PLUGINS
-from tests.builders import NOW, a_cluster, a_policy, label
+from tests.builders import NOW, PolicyBuilder, a_cluster, a_policy, label
 from tests.conftest import LONG
 from tests.fake_clock import FakeClock
 from tests.unit.scheduler.watching import NoApi, a_snapshot, observed, with_metadata
@@ -100,6 +100,7 @@ class World:
         self.reserved: list[tuple[str, str]] = []
         self.outcomes: list[str] = []
         self._version = self._number = 0
+        self._asked = self._draw_policy()
 
     @property
     def seeking(self) -> set[PlacementKey]:
@@ -122,6 +123,23 @@ class World:
     def ask(self) -> None:
         self._number += 1
         name, dice = f"p{self._number}", self.dice
+        policy, annotations = self._asked if dice.random() < 0.3 else self._draw_policy()
+        self._asked = policy, dict(annotations)
+        if dice.random() < 0.15:
+            annotations[MIN_TARGETS] = "2"
+        if dice.random() < 0.1:
+            annotations[PREEMPTION_POLICY] = "Never"
+        self.put(name, policy, annotations)
+
+    def put(self, name: str, policy: PolicyBuilder, annotations: dict[str, str]) -> None:
+        kinds, metadata = self.caches.kinds[0], Metadata(name=name, annotations=annotations)
+        kinds.placements.store.apply_event(observed(self._renew(Placement(metadata=metadata))))
+        kinds.policy_snapshots.store.apply_event(observed(self._renew(a_snapshot(policy, of=name))))
+        self._attempt(PlacementKey("", name))
+
+    def _draw_policy(self) -> tuple[PolicyBuilder, dict[str, str]]:
+        """With what the placement says beside it."""
+        dice = self.dice
         policy = a_policy().pick_n(dice.choice((1, 1, 2)))
         if dice.random() < 0.3:
             policy = policy.require(label("zone", "In", dice.choice("ab")))
@@ -130,14 +148,7 @@ class World:
         annotations = {PRIORITY: str(dice.choice((0, 0, 5, 10)))}
         if dice.random() < 0.9:
             annotations[REQUESTS] = f"cpu={dice.choice((2, 4, 6))}"
-        if dice.random() < 0.15:
-            annotations[MIN_TARGETS] = "2"
-        if dice.random() < 0.1:
-            annotations[PREEMPTION_POLICY] = "Never"
-        kinds, metadata = self.caches.kinds[0], Metadata(name=name, annotations=annotations)
-        kinds.placements.store.apply_event(observed(self._renew(Placement(metadata=metadata))))
-        kinds.policy_snapshots.store.apply_event(observed(self._renew(a_snapshot(policy, of=name))))
-        self._attempt(PlacementKey("", name))
+        return policy, annotations
 
     def decide(self, key: PlacementKey, table: Table | None = None) -> Decision:
         (snapshot,) = self.caches.latest_snapshots(key)
@@ -205,9 +216,10 @@ class World:
 
     def evictable(self) -> None:
         name, dice = self.dice.choice(NAMES), self.dice
+        waiting = [str(key) for key in self.decisions]
         bindings = tuple(
             PlacedBinding(
-                f"on-{name}-{number}",
+                dice.choice(waiting) if waiting and dice.random() < 0.2 else f"on-{name}-{number}",
                 dice.choice((-5, 0, 5, 10)),
                 number,
                 LEAVING if dice.random() < 0.2 else "",
@@ -315,3 +327,33 @@ def test_a_hint_that_forgets_what_stands_beside_the_cluster_is_caught(
     monkeypatch.setattr(cluster_hints, "_freeze", forget)
     with pytest.raises(AssertionError, match="not requeued"):
         deque(map(play, range(WORLDS)), maxlen=0)
+
+
+# --- what equal placements do not share -------------------------------------------------------------------------------
+
+VICTIM: Final = PlacedBinding("less", -5, 0, "", (("cpu", 4000),), 1)
+
+
+@pytest.mark.parametrize("apart", ["p1", "p2"])
+@pytest.mark.parametrize("what", ["it is there", "room is kept for it", "it never preempts", "it needs two clusters"])
+def test_of_equal_placements_one_is_judged_apart_by_what_is_its_own(
+    monkeypatch: pytest.MonkeyPatch, apart: str, what: str
+) -> None:
+    """Whichever of them is asked first."""
+    monkeypatch.setattr(World, "seeking", property(lambda world: set(world.decisions)))
+    world, other = World(0), "p2" if apart == "p1" else "p1"
+    cluster = a_cluster("c0").having(allocatable={"cpu": 4}, available={"cpu": 0})
+    world.caches.clusters.apply_event(world._renew(cluster.build()))
+    own = {"it never preempts": {PREEMPTION_POLICY: "Never"}, "it needs two clusters": {MIN_TARGETS: "2"}}.get(what, {})
+    for name in ("p1", "p2"):
+        alone = own if name == apart else {}
+        world.put(name, a_policy().pick_n(2), {PRIORITY: "10", REQUESTS: "cpu=4", **alone})
+    before = (VICTIM,) if what == "it needs two clusters" else ()
+    after = (VICTIM, VICTIM._replace(placement="none"))
+    if what == "it is there":
+        after = (VICTIM._replace(placement=apart, state=LEAVING),)
+    if what == "room is kept for it":
+        world.table.nominate((Nomination("c1", apart, 10, {}),))
+    world.table.set_placed("c0", after)
+    world.handlers.on_placed("c0", before, sorted(world.seeking, key=str))
+    assert set(map(str, world.requeued)) == {apart if what == "it needs two clusters" else other}

@@ -18,6 +18,7 @@ import enum
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -101,7 +102,7 @@ class _Plan(NamedTuple):
 
 @dataclass(slots=True)
 class _PolicyGroup:
-    """Placements of one namespace with equal policies, requests, terms and labels."""
+    """Placements of one namespace with equal policies, and equal in what they say beside them."""
 
     name: GroupName
     members: int = 0
@@ -219,7 +220,7 @@ class ClusterHints:
             judge, compile_own = event.judge_for(key), partial(self.compile_request, key)
             hint = judge.judge(group, key, compile_own)
             if hint is Hint.NO_USE and self._seeks_room(key):
-                hint = judge.judge_room(compile_own())
+                hint = judge.judge_room(group, key, compile_own)
         return hint
 
     def _select_of_deleted(
@@ -355,12 +356,16 @@ class _Judge:
         self._by_policy = all(_trait(plugin, "READS_POLICY_ONLY") for plugin in plugins.values())
         self._nominated = frozenset(each.placement for each in (*before.nominations, *after.nominations))
         """Placements that room is kept for: to them, it is free."""
+        self._placed = frozenset(each.placement for frame in (before, after) for each in chain(*frame.placed))
+        """Placements with bindings there: these make no room for themselves."""
         self._before = _ClusterAlone(profile, before, now=now)
         self._after = _ClusterAlone(profile, after, now=now)
         self._present = self._after if after.valid else self._before
         self._residents = after.residents
         self._hints: dict[int, Hint] = {}
         """By group, where the policy alone decides."""
+        self._room_hints: dict[int, Hint] = {}
+        """By group, for its members that room is not kept for, and that are not there."""
 
     def judge(self, group: _PolicyGroup, key: PlacementKey, compile_own: Callable[[], PlacementRequest | None]) -> Hint:
         if not self._by_policy or self._is_nominated(group, key):
@@ -373,8 +378,20 @@ class _Judge:
             hint = self._hints[id(group)] = self._judge(group.request, lambda _: group.plan)
         return hint
 
-    def judge_room(self, request: PlacementRequest | None) -> Hint:
+    def judge_room(
+        self, group: _PolicyGroup, key: PlacementKey, compile_own: Callable[[], PlacementRequest | None]
+    ) -> Hint:
         """Of a placement that the change is of no use to as it is."""
+        is_alone = not self._by_policy or str(key) in self._nominated or str(key) in self._placed
+        hint = None if is_alone else self._room_hints.get(id(group))
+        if hint is None:
+            request = compile_own()
+            hint = self._judge_room(request)
+            if not is_alone and request is not None and not request.problems:
+                self._room_hints[id(group)] = hint
+        return hint
+
+    def _judge_room(self, request: PlacementRequest | None) -> Hint:
         if request is None:
             return Hint.IN_DOUBT
         try:

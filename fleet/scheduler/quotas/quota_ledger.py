@@ -64,6 +64,8 @@ class QuotaLedger:
         """By placement that room is made or kept for, its clusters."""
         self._nominations: dict[str, tuple[Nomination, ...]] = {}
         """By keeper."""
+        self._shares: dict[tuple[str, ...], Quotas] = {}
+        """By quotas, as all placements see them that no room is kept for, until anything changes."""
         self._stale: set[PlacementKey] = set()
         self._is_new = True
         caches.clusters.subscribe(self._on_cluster)
@@ -132,6 +134,7 @@ class QuotaLedger:
             key = PlacementKey.parse(each.placement)
             kept[key] = kept.get(key, frozenset()) | {each.cluster}
         before, self._kept = self._kept, kept
+        self._shares.clear()
         if self._sums.quotas and any(clusters - kept.get(key, frozenset()) for key, clusters in before.items()):
             self.on_change(None)
 
@@ -146,9 +149,14 @@ class QuotaLedger:
         self._settle()
         return self._list_shares(self._sums.list_names(key, labels), beside=key)
 
-    def _list_shares(self, quotas: Iterable[str], *, beside: PlacementKey) -> Quotas:
-        kept = self._count_kept(beside=beside) if self._kept else {}
-        return tuple(share for name in quotas for share in self._sums.list_shares(name, kept))
+    def _list_shares(self, quotas: tuple[str, ...], *, beside: PlacementKey) -> Quotas:
+        shares = None if beside in self._kept else self._shares.get(quotas)
+        if shares is None:
+            kept = self._count_kept(beside=beside) if self._kept else {}
+            shares = tuple(share for name in quotas for share in self._sums.list_shares(name, kept))
+            if beside not in self._kept:
+                self._shares[quotas] = shares
+        return shares
 
     def list_quotas(self, key: PlacementKey) -> tuple[str, ...]:
         """Those that the placement counts in."""
@@ -214,6 +222,9 @@ class QuotaLedger:
         if self._is_new:
             self._is_new = False
             self._stale = set(self._list_keys())
+        elif not self._stale:
+            return
+        self._shares.clear()
         for key in self._stale:
             self._count(key)
         self._stale = set()
@@ -289,6 +300,7 @@ class QuotaLedger:
         known = old if new is None else new
         if not self._sums.quotas or known is None or not differ_in_needs(old, new):
             return
+        self._shares.clear()
         cluster = known.metadata.name
         keys = {owner_key(binding.view.metadata) for binding in self._caches.bindings_on(cluster)}
         keys |= {key for key, clusters in self._reserved.items() if cluster in clusters}
