@@ -159,9 +159,9 @@ class PluginTraits:
     ROW_LOCAL: bool = False
     """A row's answer depends on that row only, not on other rows and not on what else was picked."""
     READS_POLICY_ONLY: ClassVar[bool] = False
-    """Of the request, its PreFilter, Filter and PostFilter read the policy, the namespace, the requests, the terms about
-    other placements, the labels, the priority, the preemption policy and the least number of clusters only: placements
-    where these are equal get equal answers. Quotas, room that is kept for a placement, and its own bindings on a
+    """Of the request, its PreFilter, Filter and PostFilter read only the policy, the namespace, the requests, the terms
+    about other placements, the labels, the priority, the preemption policy and the least number of clusters: where
+    these are equal, placements get equal answers. Quotas, room that is kept for a placement, and its own bindings on a
     cluster are looked at apart."""
     READS_REQUESTS: ClassVar[bool] = False
     """It reads what the placement requests. Where a profile has such a plugin, requests are computed from the selected

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import Final
 
@@ -41,6 +42,7 @@ from fleet.snapshot.removals import Removals
 from fleet.snapshot.sidedata import LEAVING, WAITING, PlacedBinding
 
 _FEWEST_CANDIDATES: Final = 100
+"""Clusters are examined so many at a time, in a large fleet a tenth of them, until enough of these have room."""
 _BEGUN: Final = attrgetter("started", "placement")
 _PRIORITY: Final = attrgetter("priority")
 _OFFSET: Final = 2**31
@@ -105,16 +107,21 @@ class DefaultPreemption(PluginTraits):
         lent = _find_lent(ctx, req, frame)
         if not (req.priority or lent):
             return _refuse(ctx, "the placement has no priority, and nothing of its quotas is lent to others")
-        removable = Removals(dict(_find_removable(ctx, req, frame, verdicts, lent)))
-        fits = to_bools(ctx.judge_without(removable), frame.size)[removable.rows]
-        victims = _spare(ctx, removable.select(fits), frame.size)
-        chosen = _choose(frame, victims, ctx.shortfall)
-        if len(chosen) < ctx.shortfall:
-            return _refuse(
-                ctx,
-                f"of {frame.count} clusters, {len(removable)} have bindings that could leave, and "
-                f"{len(victims)} would have room then",
-            )
+        victims: Victims = {}
+        chosen: list[int] = []
+        candidates, examined = _find_removable(ctx, req, frame, verdicts, lent), 0
+        while len(chosen) < ctx.shortfall:
+            removable = Removals(dict(islice(candidates, max(frame.count // 10, _FEWEST_CANDIDATES))))
+            if not removable:
+                return _refuse(
+                    ctx,
+                    f"of {frame.count} clusters, {examined} have bindings that could leave, and "
+                    f"{len(victims)} would have room then",
+                )
+            examined += len(removable)
+            fits = to_bools(ctx.judge_without(removable), frame.size)[removable.rows]
+            victims |= _spare(ctx, removable.select(fits), frame.size)
+            chosen = _choose(frame, victims, ctx.shortfall)
         pairs = tuple((frame.name(row), victim.placement) for row in chosen for victim in victims[row])
         nomination = tuple(frame.name(row) for row in chosen)
         ctx.note(
@@ -139,7 +146,6 @@ def _find_removable(
         return bool(priority) and binding.priority < priority
 
     start = ctx.cursor % len(order) if len(order) else 0
-    left = max(frame.count // 10, _FEWEST_CANDIDATES)
     order = np.concatenate((order[start:], order[:start]))
     for row in order[codes[order] == int(Code.UNSCHEDULABLE)].tolist():
         removable = [
@@ -154,9 +160,6 @@ def _find_removable(
         if removable:
             _rank(removable, lent)
             yield row, removable
-            left -= 1
-        if not left:
-            return
 
 
 def _find_lent(ctx: HookContext, req: PlacementRequest, frame: Frame) -> list[QuotaShare]:

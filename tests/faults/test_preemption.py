@@ -232,9 +232,7 @@ async def test_Q_25_F3_009_what_may_not_leave_stays(tmp_path: Path) -> None:
 
 
 @virtual
-async def test_Q_25_an_event_searches_once_for_all_equal_placements(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_event_searches_once_for_all_equal_placements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[str] = []
     post_filter = DefaultPreemption.post_filter
 
@@ -255,6 +253,24 @@ async def test_Q_25_an_event_searches_once_for_all_equal_placements(
         await asyncio.sleep(30)
         assert len(searched) == 2, "one of each priority"
         assert len(scene.attempts.records) == attempts
+
+
+@virtual
+async def test_room_that_can_be_made_on_one_of_many_clusters_is_found(tmp_path: Path) -> None:
+    """Whatever number of others have bindings that are less important, too."""
+    async with a_scene(tmp_path, EVICTING.replace("plugins", "backoffOnRejection: false\n  plugins", 1)) as scene:
+        world = scene.world
+        await fill(world, "zrh", priority=1000)
+        names = [f"c{number:03}" for number in range(104)]
+        for name in names:
+            await join(world, name, cpu="4", free="2")
+            await world.relabel(name, place="small")
+        await place(world, "low", cpu=2, priority=1, policy=only_on("small", {"placementType": "PickAll"}))
+        await is_placed(world, "low", *names)
+        await place(world, "vip", cpu=3, priority=100)
+        await world.soon_scheduled("vip", status="False")
+        await world.patch(OPTIONS, "on-zrh", {"spec": {"priority": 2}})
+        await is_given_up(world, "on-zrh")
 
 
 @virtual

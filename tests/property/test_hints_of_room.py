@@ -349,7 +349,7 @@ def test_of_equal_placements_one_is_judged_apart_by_what_is_its_own(
         alone = own if name == apart else {}
         world.put(name, a_policy().pick_n(2), {PRIORITY: "10", REQUESTS: "cpu=4", **alone})
     before = (VICTIM,) if what == "it needs two clusters" else ()
-    after = (VICTIM, VICTIM._replace(placement="none"))
+    after: tuple[PlacedBinding, ...] = (VICTIM, VICTIM._replace(placement="none"))
     if what == "it is there":
         after = (VICTIM._replace(placement=apart, state=LEAVING),)
     if what == "room is kept for it":

@@ -11,6 +11,7 @@ import pytest
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.runner import Runner
 from fleet.framework.handle import OfflineHandle
 from fleet.framework.policy.placement_terms import build_group, parse_terms
 from fleet.framework.policy.resource_requests import read_requests
@@ -19,13 +20,16 @@ from fleet.framework.profiles.profile import METHODS, CompiledProfile, Profile, 
 from fleet.framework.request import Constraint, PlacementRequest
 from fleet.framework.status import Code
 from fleet.framework.types import ExternalResult
+from fleet.framework.verdicts import Verdicts
 from fleet.informers.cache import book_room
 from fleet.model.keys import PICK_N
 from fleet.model.views import Binding, MemberCluster
 from fleet.snapshot.frame import Frame
+from fleet.snapshot.removals import Removals
 from fleet.snapshot.sidedata import LEAVING, Nomination, PlacedBinding, ResidentGroup, Residents
 from fleet.snapshot.table import Table
 from plugins import in_tree_registry
+from plugins.capacity import default_preemption
 from plugins.extended_profile import EXTENDED_PLUGINS
 from tests.builders import NOW, a_binding, a_cluster
 from tests.conftest import LONG
@@ -219,6 +223,41 @@ def test_F3_054_F3_134_victims_equal_those_of_a_naive_search(part: int) -> None:
         assert decision.nomination == tuple(each.cluster for each in expected), seed
         assert pairs == tuple((each.cluster, name) for each in expected for name in each.names), seed
     assert searched > FLEETS // 100
+
+
+@pytest.mark.parametrize("part", [1, 3])
+def test_a_search_in_parts_finds_room_wherever_the_naive_one_does(monkeypatch: pytest.MonkeyPatch, part: int) -> None:
+    """Of small fleets it examines so many clusters at a time."""
+    monkeypatch.setattr(default_preemption, "_FEWEST_CANDIDATES", part)
+    for seed in range(FLEETS // 2):
+        fleet = Fleet(seed)
+        decision, plain = (fleet.decide(fleet.build(), profile) for profile in (EVICTING, PLAIN))
+        if plain.active is not None and plain.active < (fleet.request.min_targets or 1) and plain.rounds:
+            assert decision.nomination or not search(fleet, plain), seed
+
+
+def test_a_search_ends_with_the_part_that_has_enough_room_and_examines_each_cluster_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    judge_without = Runner.judge_without
+
+    def count(runner: Runner, verdicts: Verdicts, removed: Removals) -> int:
+        asked.append(len(removed))
+        return judge_without(runner, verdicts, removed)
+
+    monkeypatch.setattr(Runner, "judge_without", count)
+    table = Table([sized(f"c{number:03}", 8, 0) for number in range(350)])
+    for number in range(350):
+        table.set_placed(f"c{number:03}", (a_victim(f"low{number}", 4000 if number == 130 else 1000),))
+    assert decide_evicting(table).nomination == ("c130",)
+    assert [each for each in asked if each] == [100, 100, 1]
+    asked.clear()
+    table.set_placed("c130", (a_victim("low130", 1000),))
+    decision = decide_evicting(table)
+    assert decision.nomination == ()
+    assert "of 350 clusters, 350 have" in decision.notes["DefaultPreemption"]["preemption"]
+    assert [each for each in asked if each] == [100, 100, 100, 50]
 
 
 # --- with other plugins -----------------------------------------------------------------------------------------------
