@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -305,7 +305,8 @@ class ClusterHints:
 
 
 class _Event:
-    """A change of a cluster, for the profiles of all placements."""
+    """A change of a cluster, for the profiles of all placements. Frames are built when they are first read: most events
+    concern nobody."""
 
     def __init__(
         self,
@@ -319,10 +320,21 @@ class _Event:
         after: SideData = _NOTHING,
     ) -> None:
         self._profile_of = profile_of
-        self._before, self._after = _freeze(old, before, residents), _freeze(new, after, residents)
+        self._old, self._new, self._residents = (old, before), (new, after), residents
         self._now = now
-        self.present = self._before if new is None else self._after
         self._judges: dict[int, _Judge] = {}
+
+    @property
+    def present(self) -> Frame:
+        return self._before if self._new[0] is None else self._after
+
+    @cached_property
+    def _before(self) -> Frame:
+        return _freeze(*self._old, self._residents)
+
+    @cached_property
+    def _after(self) -> Frame:
+        return _freeze(*self._new, self._residents)
 
     def judge_for(self, key: PlacementKey) -> _Judge:
         profile = self._profile_of(key)

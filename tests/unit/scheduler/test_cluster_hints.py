@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -16,7 +18,8 @@ from fleet.framework.types import PluginTraits, Verdict
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, SCHEDULER_NAME, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import MINUTE
-from fleet.model.views import Binding, BindingSpec, Metadata, PlacementPolicy
+from fleet.model.views import Binding, BindingSpec, MemberCluster, Metadata, PlacementPolicy
+from fleet.scheduler.events import cluster_hints
 from fleet.scheduler.events.cluster_hints import Hint
 from fleet.scheduler.requests import PARTS_ON_LOOP
 from fleet.snapshot.columns.bitset import Mask
@@ -63,6 +66,23 @@ def test_with_the_hints_switched_off_all_are_attempted_that_read_the_change(monk
     monkeypatch.setattr(joining, "CLUSTERS", 12)
     joined = joining.join_two(30, hints=False)
     assert (joined.useless.attempts, joined.useful.attempts) == (30, 30)
+
+
+def test_a_change_that_nobody_reads_builds_no_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for placements nor for groups of them."""
+    frozen: list[MemberCluster | None] = []
+    freeze = cluster_hints._freeze
+
+    def count(cluster: MemberCluster | None, *beside: Any) -> Frame:
+        frozen.append(cluster)
+        return freeze(cluster, *beside)
+
+    monkeypatch.setattr(cluster_hints, "_freeze", count)
+    world = a_world().start()
+    world.saw(WELL, WELL.labelled(region="west"))
+    assert frozen == []
+    world.saw(a_snapshot(short().require(IN_EAST), of="east"), WELL)
+    assert len(frozen) == 2, "before and after"
 
 
 # --- clusters that qualify --------------------------------------------------------------------------------------------
