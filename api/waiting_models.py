@@ -34,6 +34,8 @@ class WaitingModel(ApiModel, frozen=True, kw_only=True):
     message: str
     targets: tuple[str, ...]
     """The chosen clusters."""
+    redacted_targets: int
+    """How many more clusters are chosen that the caller may not read."""
     waiting: tuple[WaitingTargetModel, ...]
     redacted: int
     """How many more clusters wait that the caller may not read."""
@@ -51,6 +53,7 @@ class DenialModel(ApiModel, frozen=True, kw_only=True):
     by: str
     at: str
     message: str
+    """Empty for callers who may not read all clusters: it may name any."""
     until: str
     """When the denial expires."""
 

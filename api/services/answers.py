@@ -11,9 +11,13 @@ import msgspec
 from api.auth.permissions import Permissions
 from api.live.answer_cache import AnswerKey, CachedAnswer, EncodedAnswer, StateMark, encode_answer
 from api.live.backend import Backend
+from api.live.evaluation import EvaluatedDecision
+from api.live.live import LivePlacement
 from api.services.decisions.attempts import PlacementRecord, load_attempt, load_record
 from api.services.why import EDIT_CLUSTERS, Explanation, WhyQuery, explain_placement, read_queue_version
 from api.why_models import WhyAnswer
+from fleet.model.placement_key import PlacementKey
+from fleet.scheduler.companions import NO_COMPANION
 
 Render = Callable[[WhyAnswer], str]
 
@@ -109,9 +113,17 @@ def _build_entry(backend: Backend, answer: EncodedAnswer, explanation: Explanati
         placement=placement.version if placement is not None else None,
         queue=explanation.queue_version,
         record=_digest_record(explanation.record),
-        holds_until=None if present is None else backend.fleet.find_next_expiry(present.decision.frame, began.wall),
+        holds_until=None if present is None else _find_end(backend, explanation.record.placement, present, began.wall),
         is_of_clusters_only=present is not None and present.scenario.question.profile.reads_clusters_only,
     )
+
+
+def _find_end(backend: Backend, placement: LivePlacement | None, present: EvaluatedDecision, now: int) -> int:
+    """Until when, by the time of day, the present is decided alike."""
+    end = backend.fleet.find_next_expiry(present.decision.frame, now)
+    companion = NO_COMPANION if placement is None else backend.live.companions.find(PlacementKey.parse(placement.key))
+    change = companion.find_hint_change(now)
+    return end if change is None else min(end, change - 1)
 
 
 def _read_mark(backend: Backend) -> StateMark:

@@ -75,7 +75,7 @@ def _render_hold(answer: WhyAnswer, page: Page) -> str:
     lines = [render_table(head, cells, width=page.width)] if cells else []
     lines += [f"waits for approval of clusters you may not read: {hidden}"] if hidden else []
     if not lines:
-        lines = [f"chosen, and being prepared: {join_names(answer.waiting.targets)}"]
+        lines = [f"chosen, and being prepared: {join_names(answer.waiting.targets, answer.waiting.redacted_targets)}"]
     return "\n".join(lines)
 
 

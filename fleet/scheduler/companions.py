@@ -65,6 +65,11 @@ class Companion:
         """Those in force: not over, and not meant for more than a day from now."""
         return tuple(cluster for cluster, end in self.hints if now < end <= now + LONGEST_HINT)
 
+    def find_hint_change(self, now: int) -> int | None:
+        """The next moment at which other hints are in force; None if there is none."""
+        moments = (moment for _, end in self.hints for moment in (end - LONGEST_HINT, end))
+        return min((moment for moment in moments if moment > now), default=None)
+
 
 NO_COMPANION: Final = Companion()
 

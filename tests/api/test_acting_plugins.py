@@ -13,7 +13,7 @@ import pytest
 
 from fleet.framework.status import Code, Status
 from fleet.kube.scopes import CLUSTER_SCOPED
-from tests.api.stage import ADMIN, Stage, a_stage
+from tests.api.stage import ADMIN, AUTHOR, Stage, a_stage
 from tests.e2e.hub import soon
 from tests.faults.acting import Script, acting_plugins
 
@@ -39,14 +39,14 @@ def script(tmp_path: Path) -> Iterator[Script]:
 
 
 @asynccontextmanager
-async def a_placement(folder: Path) -> AsyncIterator[Stage]:
+async def a_placement(folder: Path, *clusters: str) -> AsyncIterator[Stage]:
     """`gold` is decided by a profile whose plugin acts."""
     file = folder / "profiles.yaml"
     file.write_text(PROFILES, encoding="utf-8")
     async with a_stage(folder, file=file) as stage:
         options = {"metadata": {"name": "gold"}, "spec": {"schedulerName": "acting"}}
         await stage.world.create(CLUSTER_SCOPED.options, options)
-        await stage.world.place("gold", BOTH)
+        await stage.world.place("gold", {**BOTH, "clusterNames": clusters} if clusters else BOTH)
         yield stage
 
 
@@ -157,5 +157,34 @@ def test_W_04_why_tells_that_clusters_are_being_prepared(script: Script, tmp_pat
             prepared.set()
             await stage.world.soon_on("gold", "ams-1", "ams-2")
             await soon_in(stage, "Scheduled")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "clusters, where, short",
+    [(("ams-1", "dub-1"), "ams-1 +1", "ams-1 +1"), (("dub-1", "dub-2"), "clusters you may not read", "+2")],
+)
+def test_clusters_being_prepared_that_the_caller_may_not_read_are_counted(
+    script: Script, tmp_path: Path, clusters: tuple[str, ...], where: str, short: str
+) -> None:
+    async def run() -> None:
+        prepared = asyncio.Event()
+
+        async def prepare() -> None:
+            await prepared.wait()
+
+        script.answers["First", "pre_bind"] = lambda _: prepare()
+        async with a_placement(tmp_path, *clusters) as stage:
+            await soon_in(stage, "Binding")
+            answer = (await stage.get("/v1/placements/-/gold/why", AUTHOR)).json()
+            seen = [name for name in clusters if name == "ams-1"]
+            assert (answer["waiting"]["targets"], answer["waiting"]["redactedTargets"]) == (seen, 2 - len(seen))
+            headline = f"nothing is bound yet, {where} chosen and being prepared; the choice: 2/"
+            assert answer["verdict"]["summary"].startswith(headline)
+            text = (await stage.get("/v1/placements/-/gold/why", AUTHOR, Accept="text/plain")).text
+            assert f"\nchosen, and being prepared: {short}\n" in text
+            prepared.set()
+            await stage.world.soon_on("gold", *clusters)
 
     asyncio.run(run())

@@ -7,6 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -33,11 +34,11 @@ from api.routers import why
 from api.routers.parsed_targets import ParsedTargetRoute
 from api.routers.request_context import AppState
 from api.services.why import explain_placement
-from fleet.clock import SystemClock, to_nanoseconds
+from fleet.clock import Clock, SystemClock, to_nanoseconds
 from fleet.kube.cache.store import Codec, Store
-from fleet.kube.scopes import find_scope
+from fleet.kube.scopes import CLUSTER_SCOPED, find_scope
 from fleet.model.placement_key import PlacementKey
-from fleet.model.timestamps import MINUTE, SECOND
+from fleet.model.timestamps import HOUR, MINUTE, SECOND, format_timestamp
 from fleet.model.views import MemberCluster
 from fleet.scheduler.profiles.frameworks import build_compiled_profiles, build_configured_frameworks
 from fleet.scheduler.queue.async_queue import AsyncQueue
@@ -46,6 +47,7 @@ from fleet.settings import load_settings
 from fleet.snapshot.columns.signals import Eligibility
 from tests.api.stage import ADMIN, AUTHOR, OPERATOR, PATIENT, Stage, alone, live_beside
 from tests.builders import NOW, ClusterBuilder, a_cluster, a_frame
+from tests.e2e.hub import soon
 from tests.fake_clock import FakeClock
 
 Json = dict[str, Any]
@@ -96,10 +98,10 @@ async def ask(stage: Stage, path: str, token: str) -> tuple[int, Json]:
     return answer.status_code, without_moment(answer.json())
 
 
-def stage_beside(stage: Stage, *, is_alone: bool, max_bytes: int) -> Stage:
+def stage_beside(stage: Stage, *, is_alone: bool, max_bytes: int, clock: Clock | None = None) -> Stage:
     """Another API beside the same controller: with its queue and history, or alone, as without a history.
     Without room for answers it makes every one anew."""
-    live = live_beside(stage)
+    live = live_beside(stage, clock=clock)
     if is_alone:
         live.queue = None
     history, settings = None if is_alone else stage.history, load_settings(None, {}, [PATIENT, "queue.maxDelay=30s"])
@@ -253,6 +255,51 @@ async def test_an_answer_about_the_present_lasts_as_long_as_nothing_changes(stag
 
         assert (await beside.get(WHY.format("big"))).content == first.content
         assert made == ["big"]
+
+
+@alone
+async def test_an_answer_about_the_present_ends_when_other_hints_are_in_force(stage: Stage) -> None:
+    """They end; one that ends more than a day from now is none yet."""
+    clock = ShiftedClock()
+    beside = stage_beside(stage, is_alone=True, max_bytes=MAX_BYTES, clock=clock)
+    hints = [
+        {
+            "cluster": cluster,
+            "owner": "planner",
+            "expiresAt": format_timestamp(to_nanoseconds(clock.now().timestamp()) + hours * HOUR),
+        }
+        for cluster, hours in (("dub-1", 1), ("ams-1", 26))
+    ]
+    options = {"schedulerName": "nobody", "placementHints": hints}  # which would decide meanwhile
+    await stage.world.create(CLUSTER_SCOPED.options, {"metadata": {"name": "hinted"}, "spec": options})
+    await stage.world.place("hinted", {"placementType": "PickN", "numberOfClusters": 1})
+
+    async def ask_after(minutes: int) -> list[str]:
+        clock.shift = timedelta(minutes=minutes)
+        answer = await soon(lambda: read_present(beside, "hinted"))
+        return [row["name"] for row in answer["attempt"]["clusters"] if row["outcome"] == "selected"]
+
+    assert await ask_after(0) == ["dub-1"]
+    with counting() as made:
+        assert await ask_after(50) == ["dub-1"]
+        assert await ask_after(61) == ["dub-2"]
+        assert await ask_after(110) == ["dub-2"]
+        assert await ask_after(121) == ["ams-1"]
+    assert len(made) <= 3  # the first one may have been asked for before the scheduler had looked at it
+
+
+class ShiftedClock(SystemClock):
+    """Of a later time of day."""
+
+    shift = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.shift
+
+
+async def read_present(stage: Stage, placement: str) -> Json | None:
+    answer = await stage.get(WHY.format(placement) + "?fixes=none")
+    return answer.json() if answer.status_code == 200 else None
 
 
 @alone

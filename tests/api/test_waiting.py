@@ -417,6 +417,31 @@ def test_W_04_a_denial_stays_in_why_after_another_cluster_was_approved_in_its_pl
     asyncio.run(run())
 
 
+def test_what_a_denial_says_reaches_only_callers_who_see_all_clusters(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_desk(tmp_path) as desk:
+            body = {"plugin": PLUGIN, "message": "use dub-2 instead"}
+            assert (await desk.post(f"/v1/waiting/{desk.uid}/reject", body)).status_code == 200
+
+            async def is_told() -> Any:
+                answer = await desk.get("/v1/placements/-/gold/why", AUTHOR)
+                return answer if answer.json()["denials"] else None
+
+            partial = await soon(is_told)
+            (denial,) = partial.json()["denials"]
+            assert (denial["cluster"], denial["rule"], denial["by"]) == ("ams-1", "owners", "olga")
+            (told,) = (await desk.get("/v1/placements/-/gold/why", ADMIN)).json()["denials"]
+            assert (denial["message"], told["message"]) == ("", "use dub-2 instead")
+            text = await desk.get("/v1/placements/-/gold/why", AUTHOR, accept="text/plain")
+            await desk.soon_listed(0)
+            outcome = await desk.get(f"/v1/waiting/{desk.uid}", AUTHOR)
+            assert outcome.json()["detail"].startswith("denied already by olga")
+            for answer in (partial, text, outcome):
+                assert "dub-2" not in answer.text
+
+    asyncio.run(run())
+
+
 def test_X_06_gates_are_cleared_by_those_who_may_change_the_options(tmp_path: Path) -> None:
     async def run() -> None:
         async with a_desk(tmp_path) as desk:

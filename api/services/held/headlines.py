@@ -25,7 +25,8 @@ def describe_preempted(preempting: PreemptingModel) -> str:
 def describe_waited(waiting: WaitingModel) -> str:
     """Of several deadlines the first ends the wait."""
     if not waiting.waiting and not waiting.redacted:
-        return f"nothing is bound yet, {_join_clusters(waiting.targets, 0)} chosen and being prepared; the choice"
+        where = _join_clusters(waiting.targets, waiting.redacted_targets)
+        return f"nothing is bound yet, {where} chosen and being prepared; the choice"
     asked = ", ".join(dict.fromkeys(target.rule or target.plugin for target in waiting.waiting)) or "approval"
     where = _join_clusters(list(dict.fromkeys(target.cluster for target in waiting.waiting)), waiting.redacted)
     deadlines = [target.deadline for target in waiting.waiting if target.deadline]

@@ -95,7 +95,7 @@ def describe_waiting(
 
 
 def list_denials(backend: Backend, placement: LivePlacement, visibility: Visibility) -> Iterator[DenialModel]:
-    """Those that count now."""
+    """Those that count now. Words about one cluster may name others: only who sees all of them gets them."""
     key, now = PlacementKey.parse(placement.key), backend.live.now()
     facts = backend.live.read_approval_facts(key)
     rules = backend.live.list_approval_rules(key, facts)
@@ -110,7 +110,7 @@ def list_denials(backend: Backend, placement: LivePlacement, visibility: Visibil
                     rule=spec.rule,
                     by=spec.by.user,
                     at=answers.denied.metadata.creation_timestamp or "",
-                    message=spec.message,
+                    message=spec.message if visibility.is_whole else "",
                     until=format_timestamp(find_expiry(answers.rule, answers.denied)),
                 )
 
@@ -212,7 +212,8 @@ def _build_model(
     now = backend.live.now()
     status = item.options.view.status
     shown = [entry for entry in item.entries if not visibility.hides(entry.cluster)]
-    nominated = (target.cluster for target in status.nominated_targets if target.cause != PREEMPTION)
+    nominated = [target.cluster for target in status.nominated_targets if target.cause != PREEMPTION]
+    targets = tuple(cluster for cluster in nominated if not visibility.hides(cluster))
     told = _find_condition(item.options, WAITING)
     message = told.message if told is not None and told.status == "True" else ""
     return WaitingModel(
@@ -220,7 +221,8 @@ def _build_model(
         key=str(item.key),
         profile=item.profile,
         message=message if len(shown) == len(item.entries) else "",
-        targets=tuple(cluster for cluster in nominated if not visibility.hides(cluster)),
+        targets=targets,
+        redacted_targets=len(nominated) - len(targets),
         waiting=tuple(_build_target(entry, rules.get(entry.rule), facts, answerable, now) for entry in shown),
         redacted=len(item.entries) - len(shown),
     )
@@ -249,7 +251,7 @@ def _build_target(
 def build_outcome(placement: str, approval: PlacementApproval, visibility: Visibility) -> ProblemError:
     spec = approval.spec
     decided = "denied" if spec.decision == DENIED else "approved"
-    message = f": {spec.message}" if spec.message else ""
+    message = f": {spec.message}" if spec.message and visibility.is_whole else ""
     return refusal(
         410,
         f"{decided} already by {spec.by.user} at {approval.metadata.creation_timestamp}{message}",
