@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import MutableMapping
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 from fleet.manager.profiling import describe_heap, describe_stacks, profile_cpu
 from fleet.worker_thread import WorkerThread
@@ -57,14 +57,28 @@ class DebugPages:
 
 
 def _is_local(scope: MutableMapping[str, Any]) -> bool:
+    """A page of another site, whose name leads a browser on the machine here, has that name as its host."""
     if scope["client"] is None or any(name in _FORWARDED for name, _ in scope["headers"]):
         return False
-    address = ip_address(scope["client"][0])
+    hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+    return _is_loopback(scope["client"][0]) and all(map(_names_machine, hosts))
+
+
+def _names_machine(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or _is_loopback(name)
+    except ValueError:
+        return False
+
+
+def _is_loopback(text: str) -> bool:
+    address = ip_address(text)
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).is_loopback
 
 
 def _read_seconds(query: bytes) -> int | None:
     text = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("seconds", [str(_DEFAULT_SECONDS)])[-1]
-    is_right = text.isascii() and text.isdigit() and 1 <= int(text[:4]) <= _MOST_SECONDS
-    return int(text) if is_right else None
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_SECONDS))
+    return int(text) if is_number and 1 <= int(text) <= _MOST_SECONDS else None

@@ -45,6 +45,7 @@ from fleet.operator.plan import (
     Plan,
     build_condition,
     build_plan,
+    complete_spec,
     count_replicas,
     find_document,
 )
@@ -279,7 +280,7 @@ class Operator:
             pods = await self._pods.list(namespace=self._namespace, labels=POD_SELECTOR)
         except NotFound:
             return ""  # not every hub has pods
-        digests = {find_digest(pod.view) for pod in pods}
+        digests = {find_digest(pod.view, NAME) for pod in pods}
         return digests.pop() if len(digests) == 1 else ""
 
     def _observe(self, nodes: int, image_digest: str, hub: HubFacts) -> ObservedOperands:
@@ -323,12 +324,10 @@ class Operator:
         await self._write_status(key, owner, {**owner.get("status", {}), "conditions": [*others, degraded]})
 
     def _find_owner(self, key: str) -> Json | None:
-        """With the defaults of fields that another definition of the kind lacks."""
         for resource in OWNERS:
             document = self._find(resource, key)
             if document is not None:
-                spec = {name: value for name, value in document["spec"].items() if value != ""}
-                return {**document, "apiVersion": resource.api_version, "spec": {"managementState": "Managed", **spec}}
+                return {**document, "apiVersion": resource.api_version, "spec": complete_spec(document.get("spec"))}
         return None
 
     def _find(self, resource: Resource, key: str) -> Json | None:

@@ -72,6 +72,21 @@ class _Finding:
     message: str
 
 
+def complete_spec(spec: Json | None) -> Json:
+    """With the defaults of fields that another definition of the kind lacks, or does not require; there, fields that
+    mean nothing here may be null or empty."""
+    given = {name: value for name, value in _drop_nulls(spec or {}).items() if value != ""}
+    return {"managementState": "Managed", "schedulerConfig": "", "schedulerImage": "", **given}
+
+
+def _drop_nulls(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_drop_nulls(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _drop_nulls(item) for name, item in value.items() if item is not None}
+    return value
+
+
 def build_plan(owner: Json, config: ConfigReview, seen: ObservedOperands) -> Plan:
     """`owner` is the resource as the hub has it, with the defaults of its fields."""
     spec = owner["spec"]
@@ -128,6 +143,8 @@ def _refuse_unmet(unmet: Sequence[tuple[str, str]], state: str) -> _Finding | No
 
 def check_image(image: str, allowed: Sequence[str]) -> str | None:
     """The reason to refuse an image."""
+    if not image:
+        return "spec.schedulerImage: is required: name the image of the scheduler"
     try:
         version = parse_reference(image).version
         if DIGEST.fullmatch(version):
@@ -350,6 +367,8 @@ def _describe_tag(image: str) -> Json:
 
 def find_document(config_map: Json | None, name: str) -> str | ConfigReview:
     """The document in a ConfigMap, or why there is none."""
+    if not name:
+        return ConfigReview(MISSING, "spec.schedulerConfig: is required: name the ConfigMap with the document")
     if config_map is None:
         return ConfigReview(MISSING, f"spec.schedulerConfig: there is no ConfigMap {name}")
     document = (config_map.get("data") or {}).get(KEY)

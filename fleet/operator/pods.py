@@ -75,13 +75,14 @@ class PodStatus(View, frozen=True):
 
 
 class ContainerStatus(View, frozen=True):
+    name: str = ""
     image_id: str = msgspec.field(name="imageID", default="")
 
 
-def find_digest(pod: Pod) -> str:
-    """Of the image that its container runs; empty if the pod does not say."""
-    containers = pod.status.container_statuses if pod.status else ()
-    digest = containers[0].image_id.rpartition("@")[2] if containers else ""
+def find_digest(pod: Pod, container: str) -> str:
+    """Of the image that the container runs; empty if the pod does not say. Others may have been added to it."""
+    running = pod.status.container_statuses if pod.status else ()
+    digest = next((each.image_id.rpartition("@")[2] for each in running if each.name == container), "")
     return digest if DIGEST.fullmatch(digest) else ""
 
 

@@ -302,7 +302,9 @@ async def test_O_01_the_status_has_generations_versions_and_the_digest_of_the_im
 
 def build_pod_that_runs(digit: int) -> dict[str, Any]:
     image = f"registry.example/fleet/scheduler@sha256:{str(digit) * 64}"
-    return {"metadata": {"name": f"pod-{digit}"}, "status": {"containerStatuses": [{"imageID": image}]}}
+    sidecar = {"name": "a-proxy", "imageID": f"registry.example/proxy@sha256:{'f' * 64}"}
+    containers = [sidecar, {"name": NAME, "imageID": image}]
+    return {"metadata": {"name": f"pod-{digit}"}, "status": {"containerStatuses": containers}}
 
 
 @virtual
@@ -395,6 +397,66 @@ async def test_O_01_a_resource_of_the_operator_of_openshift_is_taken_as_it_is() 
         assert owner["status"]["conditions"][0]["type"] == "ConfigValid"
         await scene.edit(theirs, OWNER, {"spec": {"managementState": "Removed"}})
         assert await scene.list_operands() == []
+
+
+@virtual
+@pytest.mark.parametrize(
+    "spec, reason, message",
+    [
+        (None, "Missing", "spec.schedulerConfig: is required: name the ConfigMap with the document"),
+        ({"schedulerImage": IMAGE}, "Missing", "spec.schedulerConfig: is required"),
+        ({"schedulerConfig": "", "schedulerImage": IMAGE}, "Missing", "spec.schedulerConfig: is required"),
+        ({"schedulerConfig": "load-aware"}, "ImageRefused", "spec.schedulerImage: is required: name the image"),
+        ({"schedulerConfig": "load-aware", "schedulerImage": ""}, "ImageRefused", "spec.schedulerImage: is required"),
+        ({"managementState": "Removed"}, "Missing", "spec.schedulerConfig: is required"),
+        (
+            {
+                "schedulerConfig": "load-aware",
+                "schedulerImage": IMAGE,
+                "imagePolicy": None,
+                "topology": None,
+                "capacity": None,
+                "substitution": None,
+            },
+            "AsExpected",
+            "",
+        ),
+        (
+            {
+                "schedulerConfig": "load-aware",
+                "schedulerImage": IMAGE,
+                "topology": {"mode": "HighlyAvailable", "highlyAvailableTopology": None},
+            },
+            "AsExpected",
+            "",
+        ),
+    ],
+)
+async def test_O_01_a_resource_of_openshift_that_lacks_fields_is_told_what_it_lacks(
+    spec: dict[str, Any] | None, reason: str, message: str
+) -> None:
+    """Its definition requires none of them."""
+    theirs = OWNERS[1]
+    definition = build_manifests(PLACE, IMAGE, group=theirs.group)[0]
+    for version in definition["spec"]["versions"]:
+        properties = version["schema"]["openAPIV3Schema"]["properties"]
+        properties["spec"] = {"type": "object", **ANY_FIELDS}
+        version["schema"]["openAPIV3Schema"].pop("required", None)
+    async with a_scene() as scene:
+        await scene.world.create(DEFINITIONS, definition)
+        await scene.configure(GOOD)
+        written = {"metadata": {"name": "cluster", "namespace": PLACE}, **({} if spec is None else {"spec": spec})}
+        await scene.world.create(theirs, written)
+        await asyncio.sleep(RESYNC / 2)
+        await scene.world.create(CONFIG_MAPS, {"metadata": {"name": "unrelated", "namespace": PLACE}, "data": {}})
+        await asyncio.sleep(SETTLED)
+        conditions = (await scene.world.get(theirs, OWNER))["status"]["conditions"]
+        told = {each["type"]: (each["reason"], each["message"]) for each in conditions}
+        found = told["ConfigValid"] if reason == "Missing" else told["Degraded"]
+        assert found[0] == reason
+        assert found[1].startswith(message)
+        await scene.edit_config(OTHER)  # the operator still follows
+        assert await scene.list_operands() == ([item.kind for item in MANAGED] if reason == "AsExpected" else [])
 
 
 @virtual

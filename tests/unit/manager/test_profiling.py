@@ -106,6 +106,13 @@ def test_the_heap_is_told_by_type() -> None:
         {"client": None},
         {"headers": [(b"x-forwarded-for", b"10.1.2.3")]},
         {"headers": [(b"forwarded", b"for=10.1.2.3")]},
+        {"headers": [(b"host", b"rebound.example")]},
+        {"headers": [(b"host", b"rebound.example:8080")]},
+        {"headers": [(b"host", b"localhost.rebound.example")]},
+        {"headers": [(b"host", b"10.1.2.3:8080")]},
+        {"headers": [(b"host", b"[::1")]},
+        {"headers": [(b"host", b"")]},
+        {"headers": [(b"host", b"localhost"), (b"host", b"rebound.example")]},
     ],
 )
 def test_profiles_are_for_callers_on_the_machine_only(scope: dict[str, Any]) -> None:
@@ -119,7 +126,12 @@ def test_every_loopback_address_is_the_machine(host: str) -> None:
     assert "task " in text
 
 
-@pytest.mark.parametrize("seconds", ["0", "61", "-1", "1.5", "", "x", "9" * 5000])
+@pytest.mark.parametrize("host", ["localhost", "localhost:8080", "127.0.0.1:8080", "[::1]:8080", "127.0.0.2"])
+def test_the_machine_may_be_named(host: str) -> None:
+    assert render("stacks", headers=[(b"host", host.encode())])[0] == 200
+
+
+@pytest.mark.parametrize("seconds", ["0", "61", "-1", "1.5", "", "x", "9" * 5000, "00600", "00011234567"])
 def test_a_profile_has_bounds(seconds: str) -> None:
     status, text = render("profile", query_string=f"seconds={seconds}".encode())
     assert (status, text) == (400, "400: seconds should be a whole number of 1 to 60\n")
@@ -152,6 +164,23 @@ def test_one_page_at_a_time_and_the_probes_are_answered_meanwhile() -> None:
                 assert answer.status == 405
 
     asyncio.run(run())
+
+
+def test_a_caller_who_has_gone_keeps_others_waiting_no_longer_than_the_profile_takes() -> None:
+    async def run() -> None:
+        checks, registry = HealthChecks(SystemClock()), CollectorRegistry()
+        server = HealthServer(checks, registry, health_address=FREE, metrics_address=FREE, is_profiled=True)
+        async with server, aiohttp.ClientSession() as session:
+            assert server.metrics_address is not None
+            url = f"http://127.0.0.1:{server.metrics_address[1]}/debug"
+            gone = asyncio.create_task(session.get(f"{url}/profile?seconds=1"))
+            while (await session.get(f"{url}/stacks")).status != 429:
+                pass
+            gone.cancel()
+            while (await session.get(f"{url}/stacks")).status != 200:
+                pass
+
+    asyncio.run(asyncio.wait_for(run(), 30))
 
 
 def test_a_server_that_ends_does_not_wait_for_a_profile() -> None:
