@@ -48,7 +48,7 @@ from fleet.model.views import (
 )
 from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter, build_resource_filter
-from fleet.scheduler.companions import Companions, list_approval_rules, read_approval_facts
+from fleet.scheduler.companions import Companions, list_approval_rules, read_approval_facts, refuse_unusable
 from fleet.scheduler.ledgers.resident_ledger import ResidentLedger
 from fleet.scheduler.ledgers.room_ledger import RoomLedger
 from fleet.scheduler.load_requests import find_cpu_use, find_limit_excess
@@ -407,6 +407,8 @@ class LiveState:
         frame: Frame,
     ) -> Scenario:
         profile, now = self.frameworks.choose(request.scheduler_name).profile, self.now()
+        companion = self.companions.find(PlacementKey(request.namespace, request.placement))
+        request = refuse_unusable(request, companion)
         question = DecisionInput(
             frame=frame,
             request=replace(request, quotas=quotas) if profile.reads_quotas else request,
@@ -414,7 +416,7 @@ class LiveState:
             profile=profile,
             now=now,
             previous=snapshot.status,
-            nominated=self.companions.find(PlacementKey(request.namespace, request.placement)).list_hints(now),
+            nominated=companion.list_hints(now),
         )
         return Scenario(question, snapshot)
 

@@ -12,10 +12,11 @@ from api.auth.permissions import Permissions, Visibility
 from api.http.problems import refusal, unprocessable
 from api.live.backend import Backend
 from api.live.evaluation import EvaluatedDecision
-from api.live.proposed_snapshots import parse_identity
+from api.live.proposed_snapshots import parse_identity, read_proposed_metadata
 from api.models import SimulateAnswer, SimulateRequest
+from api.services.held.proposals import ProposalHolds, find_proposal_holds
 from fleet.errors import InputError, InvalidKey
-from fleet.explain.answer.answer import AnswerContext
+from fleet.explain.answer.attempt import UNKNOWN
 from fleet.explain.answer.simulate import simulate
 from fleet.explain.fixes.fixes import find_fixes
 from fleet.explain.whatif.edits import Edit, list_clusters, parse_edits, scope_of
@@ -86,8 +87,9 @@ async def simulate_placement(
         await permissions.require_clusters(names)
         visibility = await permissions.extend_visibility(visibility, reviewed, evaluated.cluster_names, names)
         evaluated = await backend.evaluator.answer_edited(evaluated, request.edits, visibility.redact)
+        holds = await _find_proposal_holds(backend, key, request)
         async with evaluated.turn():
-            answer = await evaluated.lane.thread.run(_simulate, request, evaluated, visibility)
+            answer = await evaluated.lane.thread.run(_simulate, request, evaluated, visibility, holds)
         if request.impact:
             impact = await _compute_impact(backend, permissions, request.edits, visibility)
             answer = msgspec.structs.replace(answer, impact=impact)
@@ -162,6 +164,15 @@ async def _evaluate_attempt(backend: Backend, key: str, request: SimulateRequest
     return evaluated
 
 
+async def _find_proposal_holds(backend: Backend, key: str, request: SimulateRequest) -> ProposalHolds:
+    """None is needed of what is on record."""
+    if request.from_ != CURRENT:
+        return ProposalHolds()
+    if refers_to_existing(request):
+        return await find_proposal_holds(backend, backend.live.get_placement(key).placement.view.metadata)
+    return await find_proposal_holds(backend, read_proposed_metadata(request.placement))
+
+
 def _collect_names(request: SimulateRequest, evaluated: EvaluatedDecision) -> list[str]:
     """The clusters that the request names. A proposed placement lists clusters on behalf of the caller."""
     names = [*collect_edited_clusters(request.edits), *filter(None, [request.cluster])]
@@ -175,7 +186,9 @@ def collect_edited_clusters(edits: Iterable[Edit]) -> list[str]:
     return [name for edit in edits for name in list_clusters(edit)]
 
 
-def _simulate(request: SimulateRequest, evaluated: EvaluatedDecision, visibility: Visibility) -> SimulateAnswer:
+def _simulate(
+    request: SimulateRequest, evaluated: EvaluatedDecision, visibility: Visibility, holds: ProposalHolds
+) -> SimulateAnswer:
     simulated = simulate(
         evaluated.scenario,
         request.edits,
@@ -187,7 +200,7 @@ def _simulate(request: SimulateRequest, evaluated: EvaluatedDecision, visibility
         everything=request.explain == "all",
         limit=request.limit,
         cluster=request.cluster,
-        context=AnswerContext(evaluated_on="recorded" if evaluated.attempt else "current"),
+        describe=holds.build_context if evaluated.attempt is None else lambda _: UNKNOWN,
     )
     return SimulateAnswer(
         from_=request.from_,

@@ -39,7 +39,13 @@ from api.services.decisions.attempts import (
 from api.services.decisions.departures import find_departed, list_given_up
 from api.services.decisions.foreign_decisions import compare_with_bound
 from api.services.held.groups import find_group_of
-from api.services.held.headlines import describe_gated, describe_preempted, describe_waited
+from api.services.held.headlines import (
+    describe_foreign,
+    describe_gated,
+    describe_preempted,
+    describe_waited,
+    note_foreign,
+)
 from api.services.held.preempting import describe_preempting, list_preemptions
 from api.services.held.waiting import describe_gate, describe_waiting, list_answerable, list_clearable, list_denials
 from api.waiting_models import DenialModel, GateModel, WaitingModel
@@ -56,12 +62,10 @@ from fleet.history import HistoryAttempt
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.timestamps import format_timestamp
 from fleet.scheduler.attempt_record import AttemptResult
-from fleet.scheduler.profiles.frameworks import describe_choice
 
 FixMode = Literal["none", "fast", "deep"]
 
 EDIT_CLUSTERS: Final = AccessRequest(verb="update", group=MEMBER_CLUSTERS.group, resource=MEMBER_CLUSTERS.plural)
-_FOREIGN_SCHEDULER: Final = "ForeignScheduler"
 _OTHER_CONFIGURATION: Final = "OtherConfiguration"
 _STATUS_IS_OLDER: Final = "StatusIsOlder"
 _REFUSALS: Final = frozenset(map(str, REJECTIONS))
@@ -375,8 +379,9 @@ def _build_context(
         published = read_published_state(placement.placement, placement.snapshot)
         if is_foreign:
             state = "ForeignScheduler"
-            notes.insert(0, _describe_scheduler(backend, placement))
-            headline = _describe_foreign(backend, placement)
+            name = backend.live.companions.scheduler_name_of(placement.placement.view.metadata)
+            notes.insert(0, note_foreign(backend.live.frameworks, name))
+            headline = describe_foreign(backend.live.frameworks, name)
         elif refused:
             state = "InputError"
         elif state is None and rate_outcome(evaluated.decision) != UNDECIDED:
@@ -400,16 +405,6 @@ def _build_context(
     )
 
 
-def _describe_scheduler(backend: Backend, placement: LivePlacement) -> StatusNote:
-    frameworks = backend.live.frameworks
-    name = describe_choice(backend.live.companions.scheduler_name_of(placement.placement.view.metadata))
-    message = (
-        f"its scheduler is {name}, which is no profile here: it is left alone. The profiles here are "
-        f"{', '.join(frameworks.names)}; what follows is how {frameworks.default.scheduler_name} would decide"
-    )
-    return StatusNote(reason=_FOREIGN_SCHEDULER, message=message)
-
-
 def _describe_configuration(backend: Backend, attempt: HistoryAttempt) -> StatusNote:
     here = ", ".join(dict.fromkeys(backend.live.frameworks.list_packages())) or "none"
     message = (
@@ -418,12 +413,6 @@ def _describe_configuration(backend: Backend, attempt: HistoryAttempt) -> Status
         "how the configuration here would have decided"
     )
     return StatusNote(reason=_OTHER_CONFIGURATION, message=message)
-
-
-def _describe_foreign(backend: Backend, placement: LivePlacement) -> str:
-    frameworks = backend.live.frameworks
-    name = describe_choice(backend.live.companions.scheduler_name_of(placement.placement.view.metadata))
-    return f"left alone, its scheduler is {name}; {frameworks.default.scheduler_name} would decide"
 
 
 def _describe_warning(event: WarningEvent) -> StatusNote:

@@ -101,6 +101,8 @@ TOLERATIONS_FIELD = "spec.policy.tolerations"
 NAMES_FIELD = "spec.policy.clusterNames"
 COUNT_FIELD = "spec.policy.numberOfClusters"
 SELECTORS_FIELD = "spec.resourceSelectors"
+OPTIONS_FIELD: Final = "options"
+"""Of the placement: an object of their own."""
 ANNOTATIONS_READ: Final = (OPTIONS, GATES, REQUESTS, LOCALITY, AFFINITY, MIN_TARGETS)
 """Of placements, beside the scheduler name."""
 

@@ -7,7 +7,7 @@ cannot be used is not scheduled until they are corrected (`problem`): its author
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from fleet.clock import SECOND
@@ -16,7 +16,14 @@ from fleet.framework.policy.data_sets import find_locality_problems
 from fleet.framework.policy.placement_terms import find_term_problems, format_terms
 from fleet.framework.policy.resource_requests import find_request_problems, join_requests
 from fleet.framework.profiles.profile import CompiledProfile
-from fleet.framework.request import is_scheduler_name
+from fleet.framework.request import (
+    OPTIONS_FIELD,
+    PlacementRequest,
+    PolicyProblem,
+    annotation_field,
+    is_scheduler_name,
+    parse_gates,
+)
 from fleet.informers.cache import Caches
 from fleet.model.keys import (
     AFFINITY,
@@ -36,6 +43,8 @@ from fleet.scheduler.requests import read_annotations
 
 COMPANION: Final = "PlacementOptions"
 """Stands for the plugin that holds back a placement with unusable options."""
+GANG: Final = "GangPlacement"
+"""The plugin that decides groups."""
 LARGEST_PRIORITY: Final = 1_000_000_000
 LONGEST_HINT: Final = 24 * 3600 * SECOND
 _USE_LABEL: Final = "use lower-case letters, digits and dashes"
@@ -215,8 +224,28 @@ def find_approval_plugin(profile: CompiledProfile) -> Any:
     return next((entry.plugin for entry in profile.hooks["permit"] if entry.name == PLUGIN), None)
 
 
+def merge_gates(metadata: Metadata, companion: Companion) -> tuple[Gate, ...]:
+    """Each name once; the companion may say more about a gate of the annotation."""
+    gates = {gate.name: gate for gate in parse_gates(metadata.annotations or {})}
+    return tuple((gates | {gate.name: gate for gate in companion.gates}).values())
+
+
+def refuse_unusable(request: PlacementRequest, companion: Companion) -> PlacementRequest:
+    """For what is wrong with the options, and not with annotations that the placement does not have."""
+    if not companion.problem:
+        return request
+    said = {annotation_field(key) for key in companion.annotations}
+    left = tuple(problem for problem in request.problems if problem.field not in said)
+    problem = PolicyProblem(OPTIONS_FIELD, companion.problem, f"cannot be used: {companion.problem}")
+    return replace(request, problems=left).add_problems([problem])
+
+
 def describe_missing_plugin(scheduler_name: str) -> str:
     return (
         f"its options ask for approvals, and profile {scheduler_name} has no plugin {PLUGIN}: name another profile in "
         "spec.schedulerName, or add the plugin at permit"
     )
+
+
+def describe_lone_member(group: str, scheduler_name: str) -> str:
+    return f"its group {group} needs plugin {GANG}, which profile {scheduler_name} does not have"

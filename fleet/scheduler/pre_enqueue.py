@@ -19,22 +19,25 @@ from fleet.framework.context import HookContext
 from fleet.framework.cycle.hook_checks import build_code_error, check_status
 from fleet.framework.policy.size import has_more_parts
 from fleet.framework.profiles.profile import BoundHook
-from fleet.framework.request import OPTIONS_REQUIRED, PlacementRequest, parse_gates
+from fleet.framework.request import OPTIONS_REQUIRED, PlacementRequest
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.runtime.purity_guard import Phase, enter_phase
 from fleet.framework.status import REJECTIONS, code_of, is_success, message_of
 from fleet.informers.cache import Caches
 from fleet.model.keys import OPTIONS, PRIORITY_CLASS
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Gate, Metadata
+from fleet.model.views import Metadata
 from fleet.scheduler.background_compiler import BackgroundCompiler
 from fleet.scheduler.companions import (
     COMPANION,
+    GANG,
     NO_COMPANION,
     Companion,
     Companions,
+    describe_lone_member,
     describe_missing_plugin,
     find_approval_plugin,
+    merge_gates,
 )
 from fleet.scheduler.priority_classes import PriorityClasses
 from fleet.scheduler.profiles.frameworks import Frameworks
@@ -47,7 +50,6 @@ PRIORITY: Final = "PriorityClass"
 """Stands for the plugin that holds a placement without a priority."""
 LARGE: Final = "LargePolicy"
 """Stands for the plugins that wait for the request of a large policy."""
-GANG: Final = "GangPlacement"
 _PLUGIN: Final = PlacementGates()
 _GATES: Final = BoundHook(_PLUGIN.name(), _PLUGIN, _PLUGIN.pre_enqueue, scalar=False, weight=1)
 """In every profile: a gate that is not read would hold nothing."""
@@ -97,8 +99,8 @@ class PreEnqueueRunner:
         if companion.approvals and find_approval_plugin(profile) is None:
             return PreEnqueueGate(COMPANION, describe_missing_plugin(profile.scheduler_name))
         if self.companions.group_of(metadata) and not profile.decides_groups:
-            group, name = self.companions.group_of(metadata), profile.scheduler_name
-            return PreEnqueueGate(GANG, f"its group {group} needs plugin {GANG}, which profile {name} does not have")
+            text = describe_lone_member(self.companions.group_of(metadata), profile.scheduler_name)
+            return PreEnqueueGate(GANG, text)
         if companion is NO_COMPANION and metadata.annotation(OPTIONS) == OPTIONS_REQUIRED:
             kind = self.caches.kinds_of(item.key).scope.options.kind
             return PreEnqueueGate(COMPANION, f"OptionsMissing: there is no {kind} {item.key} yet")
@@ -153,12 +155,6 @@ class PreEnqueueRunner:
             return None  # the attempt reports them
         asked = replace(request, gates=gates, priority=item.priority, held_by_group=held)
         return _run(framework, plugins, asked, clock=self.clock)
-
-
-def merge_gates(metadata: Metadata, companion: Companion) -> tuple[Gate, ...]:
-    """Each name once; the companion may say more about a gate of the annotation."""
-    gates = {gate.name: gate for gate in parse_gates(metadata.annotations or {})}
-    return tuple((gates | {gate.name: gate for gate in companion.gates}).values())
 
 
 def _run(

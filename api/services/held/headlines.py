@@ -6,8 +6,11 @@ from typing import Final
 
 from api.waiting_models import GateModel, WaitingModel
 from api.why_models import PreemptingModel
+from fleet.explain.answer.parts import StatusNote
 from fleet.explain.answer.sentences import format_moment, join_names
+from fleet.scheduler.profiles.frameworks import Frameworks, describe_choice
 
+_FOREIGN_SCHEDULER: Final = "ForeignScheduler"
 _HIDDEN: Final = "clusters you may not read"
 
 
@@ -32,6 +35,19 @@ def describe_waited(waiting: WaitingModel) -> str:
     deadlines = [target.deadline for target in waiting.waiting if target.deadline]
     until = f" until {format_moment(min(deadlines))}" if deadlines else ""
     return f"nothing is bound yet, waits for {asked} on {where}{until}; the choice"
+
+
+def describe_foreign(frameworks: Frameworks, scheduler_name: str) -> str:
+    name = describe_choice(scheduler_name)
+    return f"left alone, its scheduler is {name}; {frameworks.default.scheduler_name} would decide"
+
+
+def note_foreign(frameworks: Frameworks, scheduler_name: str) -> StatusNote:
+    message = (
+        f"its scheduler is {describe_choice(scheduler_name)}, which is no profile here: it is left alone. The profiles "
+        f"here are {', '.join(frameworks.names)}; what follows is how {frameworks.default.scheduler_name} would decide"
+    )
+    return StatusNote(reason=_FOREIGN_SCHEDULER, message=message)
 
 
 def _join_clusters(names: tuple[str, ...] | list[str], hidden: int) -> str:

@@ -35,7 +35,7 @@ from fleet.model.views import (
 )
 from fleet.scheduler.binding.companion_status import GATED, WAITING
 from fleet.scheduler.binding.waiting_store import PREEMPTION
-from fleet.scheduler.pre_enqueue import merge_gates
+from fleet.scheduler.companions import merge_gates
 from plugins.acting.placement_gates import PlacementGates
 
 _SHOWN_FOR: Final = 3600 * SECOND

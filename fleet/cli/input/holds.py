@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from fleet.cli.input.problems import Findings
 from fleet.cli.input.simulation_inputs import PlacementInputs, SimulationInputs
 from fleet.framework.profiles.profile import CompiledProfile
-from fleet.framework.request import OPTIONS_REQUIRED, PlacementRequest
-from fleet.model.keys import GROUP, OPTIONS, PRIORITY_CLASS
-from fleet.scheduler.companions import NO_COMPANION, describe_missing_plugin, find_approval_plugin
-from fleet.scheduler.pre_enqueue import merge_gates
+from fleet.framework.request import PlacementRequest
+from fleet.model.keys import PRIORITY_CLASS
+from fleet.scheduler.holds import list_holds
 from fleet.scheduler.profiles.frameworks import CompiledProfiles
 
 
@@ -36,19 +35,7 @@ def may_evict(request: PlacementRequest, profile: CompiledProfile, inputs: Simul
 
 def _list_holds(placement: PlacementInputs, profile: CompiledProfile) -> Iterator[str]:
     metadata, companion = placement.metadata, placement.companion
-    if companion is NO_COMPANION and metadata.annotation(OPTIONS) == OPTIONS_REQUIRED:
-        yield f"the scheduler holds it, because annotation {OPTIONS} asks for options, and the files have none"
-    gates = ", ".join(gate.name for gate in merge_gates(metadata, companion))
-    if gates:
-        yield f"the scheduler holds it until its gates are cleared: {gates}"
-    if companion.approvals and find_approval_plugin(profile) is None:
-        yield f"the scheduler holds it: {describe_missing_plugin(profile.scheduler_name)}"
-    elif companion.approvals:
-        rules = ", ".join(rule.name for rule in companion.approvals)
-        yield f"nothing is bound before approvals by {rules}"
-    group = companion.group or metadata.annotation(GROUP)
-    if group:
-        yield f"decided by itself here; the scheduler, and a scenario, decide all members of group {group} together"
+    yield from (hold.message for hold in list_holds(metadata, companion, profile, place="the files have"))
     name = companion.priority_class_name or metadata.annotation(PRIORITY_CLASS)
     if name and companion.priority is None:
         yield f"decided with priority 0: files have no PriorityClass {name}; spec.priority of its options is read"

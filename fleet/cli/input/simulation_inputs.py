@@ -14,7 +14,7 @@ from fleet.cli.input.files import read_texts
 from fleet.cli.input.objects import InputObject, read_layers
 from fleet.cli.input.problems import Findings
 from fleet.framework.profiles.profile import CompiledProfile
-from fleet.framework.request import PlacementRequest, PolicyProblem, compile_request
+from fleet.framework.request import PlacementRequest, compile_request
 from fleet.kube.resource import join_key
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NEVER, PARENT_PLACEMENT, PICK_N, SCHEDULER_NAME
@@ -24,7 +24,7 @@ from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter
 from fleet.placement.snapshots.hashing import are_policies_equal
 from fleet.placement.snapshots.proposal import propose_snapshot
-from fleet.scheduler.companions import NO_COMPANION, Companion, read_companion
+from fleet.scheduler.companions import NO_COMPANION, Companion, read_companion, refuse_unusable
 from fleet.scheduler.ledgers.room_ledger import Applied, read_applied
 from fleet.scheduler.profiles.frameworks import CompiledProfiles, describe_choice
 from fleet.scheduler.requests import add_labels
@@ -179,8 +179,7 @@ class _PlacementObjects:
             scheduler_name=companion.scheduler_name or own.annotation(SCHEDULER_NAME) or "",
             placement_annotations=add_labels({**(own.annotations or {}), **companion.annotations}, own.labels),
         )
-        problem = PolicyProblem("options", companion.problem, "cannot be used")
-        return request.add_problems([problem] if companion.problem else ())
+        return refuse_unusable(request, companion)
 
     def build(self, request: PlacementRequest, snapshot: PolicySnapshot, *, from_placement: bool) -> PlacementInputs:
         return PlacementInputs(

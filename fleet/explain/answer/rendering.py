@@ -31,6 +31,7 @@ from fleet.explain.facts.outcomes import Effect
 from fleet.explain.fixes.fixes import Fix
 from fleet.explain.remarks.remark import Remark
 from fleet.explain.whatif.impact import Impact
+from fleet.framework.request import OPTIONS_FIELD
 from fleet.text_table import GAP, Page, apply_style, finish, render_columns, render_table
 
 WIDTH: Final = 100
@@ -394,6 +395,8 @@ def _describe_repair(answer: Answer) -> str:
     problems = answer.verdict.problems
     if not problems:
         return ""
+    if all(problem.field == OPTIONS_FIELD for problem in problems):
+        return "edit its options; nothing is scheduled until then"
     repairs = list(dict.fromkeys(problem.repair or _cut_field(problem.field) for problem in problems))
     return f"edit the placement: {', '.join(repairs)}; nothing is scheduled until then"
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from fleet.explain.answer.answer import build_answer
+from fleet.explain.answer.attempt import UNKNOWN, AnswerContext
 from fleet.explain.answer.parts import Answer
 from fleet.explain.facts.compact import CompactVerdicts, build_compact_verdicts
 from fleet.explain.facts.redaction import Hidden, Redaction
@@ -41,10 +42,11 @@ def simulate(
     before: Decision | None = None,
     redact: Hidden | None = None,
     fix: Fixing | None = None,
+    describe: Callable[[Decision], AnswerContext] = lambda _: UNKNOWN,
     **options: Any,
 ) -> Simulated:
     """`before` is what to compare with, if not the scenario without the edits. `fix` searches fixes for the edited
-    scenario; `options` are passed to `build_answer`."""
+    scenario, and `describe` tells what else is known of its decision; `options` are passed to `build_answer`."""
     after = scenario.apply(edits, hidden=redact)
     decision = after.decide()
     comparison = None
@@ -53,8 +55,9 @@ def simulate(
     matrix = None
     if with_matrix:
         matrix = build_compact_verdicts(decision, after.question, Redaction(decision.frame, redact))
+    fixes, context = fix and fix(after, decision), describe(decision)
     return Simulated(
-        answer=build_answer(after.question, decision, redact=redact, fixes=fix and fix(after, decision), **options),
+        answer=build_answer(after.question, decision, redact=redact, fixes=fixes, context=context, **options),
         compare=comparison,
         matrix=matrix,
         would_run=_list_hooks_to_run(after, decision),
