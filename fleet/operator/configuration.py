@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -14,7 +15,7 @@ import yaml
 from fleet.errors import ConfigurationError
 from fleet.scheduler.profiles.configuration import build_profiles, find_more_problems
 from fleet.settings import load_settings
-from fleet.settings.document.kubescheduler import SUBSTITUTION, add_sources, convert_document, is_foreign
+from fleet.settings.document.kubescheduler import SUBSTITUTION, add_sources, convert_document, is_foreign, names_sources
 from fleet.settings.document.model import DEFAULT_NAME
 from fleet.settings.document.substitution import NO_SOURCES, NamedSources
 
@@ -26,6 +27,8 @@ PARSE_ERROR: Final = "ParseError"
 UNKNOWN_PLUGIN: Final = "UnknownPlugin"
 BUILD_ERROR: Final = "BuildError"
 
+_ABOUT_SOURCES: Final = re.compile(rf"^.*?:\d+: (?={SUBSTITUTION}\b)", re.MULTILINE)
+"""The place of a problem with sources that the document does not name."""
 _LEASE_TERMS: Final = {"leaseDuration": "137s", "renewDeadline": "107s", "retryPeriod": "26s"}
 """Of documents that set none of them."""
 
@@ -69,40 +72,44 @@ def read_sources(substitution: Mapping[str, Sequence[str]]) -> NamedSources:
 
 
 def review_config(document: str, sources: NamedSources = NO_SOURCES) -> ConfigReview:
-    """With `sources` the reviewed document is the native one that names them."""
-    if any(sources):
-        document = _name_sources(document, sources)
+    """Of the document as it is written; `sources` are those of one that names none. If it is valid, the document of the
+    review is the native one that names them."""
     with TemporaryDirectory() as folder:
         file = Path(folder, KEY)
         file.write_text(document, encoding="utf-8")
-        review = _review_file(file, document)
-        if review.is_valid:
-            return review
-        return ConfigReview(review.reason, review.message.replace(f"{folder}/", ""))
+        root = _compose(document)
+        if root is None or names_sources(root):
+            sources = NO_SOURCES
+        review = _review_file(file, document, sources)
+        if not review.is_valid:
+            message = review.message.replace(f"{folder}/", "")
+            return ConfigReview(review.reason, _ABOUT_SOURCES.sub("spec.", message) if any(sources) else message)
+        return replace(review, document=_name_sources(root, sources)) if root and any(sources) else review
 
 
-def _name_sources(document: str, sources: NamedSources) -> str:
-    """As it is if it cannot be read, which is reported then, or names its sources itself."""
+def _compose(document: str) -> yaml.MappingNode | None:
+    """None for what cannot be read, which is reported."""
     try:
         root = yaml.compose(document, Loader=yaml.SafeLoader)
     except yaml.YAMLError:
-        return document
-    if not isinstance(root, yaml.MappingNode) or any(key.value == SUBSTITUTION for key, _ in root.value):
-        return document
+        return None
+    return root if isinstance(root, yaml.MappingNode) else None
+
+
+def _name_sources(root: yaml.MappingNode, sources: NamedSources) -> str:
     if is_foreign(root):
-        converted = convert_document(root, sources)
-        if any(field.treatment == "refused" for field in converted.fields):
-            return document
-        root = converted.root
+        root = convert_document(root, sources).root
     else:
         add_sources(root, sources)
     text: str = yaml.serialize(root, Dumper=yaml.SafeDumper)
     return text
 
 
-def _review_file(file: Path, document: str) -> ConfigReview:
+def _review_file(file: Path, document: str, sources: NamedSources) -> ConfigReview:
     try:
-        effective = load_settings(file, _UnknownVariables(), (), find_more=find_more_problems)
+        effective = load_settings(
+            file, _UnknownVariables(), (), find_more=find_more_problems, sources=sources, are_for_native=True
+        )
     except ConfigurationError as error:
         return ConfigReview(PARSE_ERROR, str(error))
     names = [profile.scheduler_name for profile in effective.settings.profiles]

@@ -87,13 +87,15 @@ def load_settings(
     text: str | None = None,
     find_more: FindProblems | None = None,
     sources: NamedSources = NO_SOURCES,
+    are_for_native: bool = False,
 ) -> Effective:
     """Raises ConfigurationError with all problems, one per line; `find_more` is asked if there are any. `secrets` is
     what the Secrets hold that the file names; without it references to them stay as written. `text` is what the file
-    had when it was read before, `sources` those of references in a document of kube-scheduler."""
+    had when it was read before, `sources` those of references in a document of kube-scheduler, and with
+    `are_for_native` in a native one that names none."""
     collected = CollectedSettings()
     if file is not None:
-        collect_file(file, collected, environ, secrets, text=text, sources=sources)
+        collect_file(file, collected, environ, secrets, text=text, sources=sources, are_for_native=are_for_native)
     collect_environment(environ, collected)
     collect_assignments(assignments, collected)
     for flag in flags:

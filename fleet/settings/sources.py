@@ -16,7 +16,7 @@ import yaml
 
 from fleet.settings.document.extenders import ExtenderDocument
 from fleet.settings.document.feeds import FeedDocument
-from fleet.settings.document.kubescheduler import convert_document, is_foreign
+from fleet.settings.document.kubescheduler import add_sources, convert_document, is_foreign, names_sources
 from fleet.settings.document.model import ProfileDocument
 from fleet.settings.document.nodes import is_octal
 from fleet.settings.document.reading import DOCUMENT_FIELDS, is_document, read_document
@@ -148,6 +148,7 @@ def collect_file(
     *,
     text: str | None = None,
     sources: NamedSources = NO_SOURCES,
+    are_for_native: bool = False,
 ) -> None:
     """A mapping of sections, or a configuration document, which may have profiles beside them. Scalars are taken as
     written, so that `Off` is a string and 1:30 is not a number."""
@@ -163,8 +164,10 @@ def collect_file(
         substitution = Substitution(environ, advice=_NAME_SOURCES)
         collect_root(path, converted.root, collected, environ, secrets, substitution=substitution)
         return
-    if any(sources):
+    if any(sources) and not are_for_native:
         collected.report(str(path), _NOT_FOREIGN)
+    elif isinstance(root, yaml.MappingNode) and not names_sources(root):
+        add_sources(root, sources)
     collect_root(path, root, collected, environ, secrets)
 
 

@@ -362,6 +362,34 @@ async def test_sources_of_a_document_that_names_none_are_those_of_the_resource(
 
 
 @virtual
+@pytest.mark.parametrize("head", [FOREIGN, HEAD])
+async def test_problems_of_a_document_without_sources_have_the_lines_in_which_they_are_written(head: str) -> None:
+    lines = ["# of team x", "", *head.splitlines(), "", "profiles:", "# the only one", "- schedulerName: packed"]
+    lines += ["  plugins:", "    score:", "      enabled:", "      - name: Nonesuch", "        weight: 3"]
+    async with a_scene() as scene:
+        await scene.configure("\n".join(lines))
+        await scene.declare(substitution={"fromEnv": ["ADDRESS"]})
+        with_sources = await scene.condition("ConfigValid")
+        assert with_sources[0] == "False"
+        assert with_sources[2].startswith(f"config.yaml:{lines.index('      - name: Nonesuch') + 1}: ")
+        await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"substitution": None}})
+        assert await scene.condition("ConfigValid") == with_sources
+
+
+@virtual
+@pytest.mark.parametrize("head", [FOREIGN, HEAD])
+async def test_problems_of_the_sources_name_the_field_of_the_resource(head: str) -> None:
+    async with a_scene() as scene:
+        await scene.configure(f"{head}profiles:\n- schedulerName: packed\n")
+        await scene.declare(substitution={"fromSecret": ["good", "a/b/c"]})
+        assert await scene.condition("ConfigValid") == (
+            "False",
+            "ParseError",
+            "spec.substitution.fromSecret[1]: 'a/b/c' should be the name of a Secret, or NAMESPACE/NAME",
+        )
+
+
+@virtual
 async def test_a_document_that_names_its_sources_keeps_them() -> None:
     document = HEAD + "substitution: {fromSecret: [own]}\n" + REFERRING
     async with a_scene() as scene:

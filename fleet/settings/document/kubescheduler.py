@@ -108,6 +108,10 @@ def convert_document(root: yaml.MappingNode, sources: NamedSources = NO_SOURCES)
     return converted
 
 
+def names_sources(root: yaml.MappingNode) -> bool:
+    return any(key.value == SUBSTITUTION for key, _ in root.value)
+
+
 def add_sources(root: yaml.MappingNode, sources: NamedSources) -> None:
     """To a native document that names none."""
     named = [("fromEnv", sources.variables), ("fromSecret", sources.secrets)]
