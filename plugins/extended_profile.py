@@ -25,7 +25,6 @@ EXTENDED_PLUGINS: Final = (
     PluginRef("TopologySpreadConstraints", 2),
     PluginRef("PlacementAffinity", 2),
     PluginRef("GangPlacement"),
-    PluginRef("DefaultPreemption"),
     PluginRef("BalancedAllocation"),
     PluginRef("DataLocality"),
     PluginRef("HubBindingBinder"),

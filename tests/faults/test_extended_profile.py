@@ -1,5 +1,5 @@
-"""The extended profile as it stands: quotas, groups and preemption are there for those who ask for them, cost the
-others nothing, and wake only whom a change helps."""
+"""The extended profile: quotas and groups are there for those who ask for them, and nothing is evicted. With a plugin
+that evicts, as without it, a change wakes only whom it helps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ from tests.faults.virtual import virtual
 from tests.installed import an_installed_package
 
 EXTENDED: Final = "profiles: [{base: ExtendedProfile}]\n"
-UNTIMED: Final = "profiles: [{base: ExtendedProfile, backoffOnRejection: false}]\n"
+EVICTING: Final = "profiles: [{base: ExtendedProfile, plugins: {multiPoint: {enabled: [{name: DefaultPreemption}]}}}]\n"
+UNTIMED: Final = EVICTING.replace("base", "backoffOnRejection: false, base")
 """Nothing is tried again but for an event."""
 
 
@@ -50,7 +51,7 @@ def list_triggers(scene: Scene, name: str) -> Sequence[str]:
 @virtual
 async def test_a_placement_without_a_priority_evicts_nothing_and_gets_no_companion(tmp_path: Path) -> None:
     """Not even what matters less than that, and not what is leaving in any case."""
-    async with a_scene(tmp_path, EXTENDED) as scene:
+    async with a_scene(tmp_path, EVICTING) as scene:
         world = scene.world
         await fill(world, "ams", priority=-5)
         await scene.place("plain", ONE, requests="cpu=2")
@@ -65,17 +66,6 @@ async def test_a_placement_without_a_priority_evicts_nothing_and_gets_no_compani
         assert all(not record.decision.nomination for record in scene.attempts.of("plain") if record.decision)
         await roll_out(world, "on-ams")
         await is_placed(world, "plain", "ams")
-
-
-@virtual
-async def test_a_placement_with_a_priority_evicts(tmp_path: Path) -> None:
-    async with a_scene(tmp_path, EXTENDED) as scene:
-        world = scene.world
-        await fill(world, "ams")
-        await place(world, "vip", cpu=3, priority=100)
-        await is_given_up(world, "on-ams")
-        await roll_out(world, "on-ams")
-        await is_placed(world, "vip", "ams")
 
 
 @virtual
@@ -144,7 +134,7 @@ class Searching(PluginTraits):
     def name(self): return "Searching"
     def post_filter(self, ctx, state, req, frame, verdicts): return None, Status.new(Code.UNSCHEDULABLE, "no room")
 """
-    document = UNTIMED.replace("backoff", "plugins: {multiPoint: {enabled: [{name: Searching}]}}, backoff")
+    document = UNTIMED.replace("DefaultPreemption", "Searching")
     folder = tmp_path / "searching"
     folder.mkdir()
     with an_installed_package(folder, source, {"Searching": "Searching"}):

@@ -27,7 +27,7 @@ from tests.fake_hub import UNAVAILABLE, Fault, Refused, Slow
 from tests.faults.acting import Running, running
 from tests.faults.configured import HEAD, Scene, a_scene
 from tests.faults.hub_api import a_hub
-from tests.faults.test_room import ONE, join, list_bound_by, report_usage
+from tests.faults.test_room import ONE, ROOMY, join, list_bound_by, report_usage
 from tests.faults.virtual import virtual
 from tests.installed import an_installed_package
 
@@ -37,11 +37,8 @@ profiles:
   base: ExtendedProfile
   plugins: {multiPoint: {enabled: [{name: DefaultPreemption}]}}
 - {schedulerName: careless}
-- schedulerName: roomy
-  base: ExtendedProfile
-  plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}
+- {schedulerName: roomy, base: ExtendedProfile}
 """
-MEEK: Final = "profiles: [{base: ExtendedProfile, plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}}]\n"
 QUIET: Final = "eligibility.heartbeatTimeout=24h"
 OPTIONS: Final = CLUSTER_SCOPED.options
 BINDING: Final = CLUSTER_SCOPED.binding
@@ -310,7 +307,7 @@ async def test_a_budget_is_looked_at_again_before_each_eviction(tmp_path: Path) 
 
 @virtual
 async def test_profiles_that_do_not_name_the_plugin_evict_nothing_and_watch_no_budget(tmp_path: Path) -> None:
-    async with a_scene(tmp_path, MEEK) as scene:
+    async with a_scene(tmp_path, ROOMY) as scene:
         await fill(scene.world, "ams")
         await place(scene.world, "vip", cpu=3, priority=100)
         await asyncio.sleep(900)

@@ -1,4 +1,4 @@
-"""The hints of the extended profile against deciding for everybody after every event: a placement that has got
+"""The hints of a profile that evicts against deciding for everybody after every event: a placement that has got
 nothing is requeued if, and only if, there is a cluster for it now, or room that it can make.
 
 The events are those that the scheduler hears of: clusters that join, change and leave, room that is given back or kept
@@ -17,7 +17,7 @@ import pytest
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.handle import OfflineHandle
-from fleet.framework.profiles.profile import METHODS, Profile, compile_profile
+from fleet.framework.profiles.profile import METHODS, PluginRef, Profile, compile_profile
 from fleet.informers.cache import Caches, FleetTable
 from fleet.kube.informer import InformerConfig
 from fleet.model.keys import MIN_TARGETS, PREEMPTION_POLICY, PRIORITY, REQUESTS
@@ -51,8 +51,9 @@ RULE: Final = Eligibility.parse(heartbeat_timeout="24h", unhealthy_timeout="5m")
 
 def _compile() -> Profile:
     registry = in_tree_registry()
+    refs = (*EXTENDED_PLUGINS, PluginRef("DefaultPreemption"))
     plugins = {
-        hook: [ref for ref in EXTENDED_PLUGINS if hasattr(registry[ref.name](None, OfflineHandle()), method)]
+        hook: [ref for ref in refs if hasattr(registry[ref.name](None, OfflineHandle()), method)]
         for hook, method in METHODS.items()
     }
     return Profile(scheduler_name="", plugins=plugins, ranking="weighted", tie_break="nameAscending")

@@ -16,7 +16,7 @@ from fleet.framework.handle import OfflineHandle
 from fleet.framework.policy.placement_terms import build_group, parse_terms
 from fleet.framework.policy.resource_requests import read_requests
 from fleet.framework.profiles.extender import ExtenderRef
-from fleet.framework.profiles.profile import METHODS, CompiledProfile, Profile, compile_profile
+from fleet.framework.profiles.profile import METHODS, CompiledProfile, PluginRef, Profile, compile_profile
 from fleet.framework.request import Constraint, PlacementRequest
 from fleet.framework.status import Code
 from fleet.framework.types import ExternalResult
@@ -53,9 +53,9 @@ TERMS: Final = (
 """What else is on the clusters, and what the placement wants of it."""
 
 
-def _compile(*, without: str = "", extenders: tuple[ExtenderRef, ...] = ()) -> CompiledProfile:
+def _compile(*more: str, extenders: tuple[ExtenderRef, ...] = ()) -> CompiledProfile:
     registry = in_tree_registry()
-    refs = [ref for ref in EXTENDED_PLUGINS if ref.name != without]
+    refs = [*EXTENDED_PLUGINS, *map(PluginRef, more)]
     plugins = {
         hook: [ref for ref in refs if hasattr(registry[ref.name](None, OfflineHandle()), method)]
         for hook, method in METHODS.items()
@@ -66,8 +66,8 @@ def _compile(*, without: str = "", extenders: tuple[ExtenderRef, ...] = ()) -> C
     return compile_profile(registry, profile, OfflineHandle())
 
 
-EVICTING: Final = _compile()
-PLAIN: Final = _compile(without="DefaultPreemption")
+EVICTING: Final = _compile("DefaultPreemption")
+PLAIN: Final = _compile()
 
 
 class Victims(NamedTuple):
@@ -317,7 +317,7 @@ def test_a_cluster_that_an_extender_refuses_is_not_chosen() -> None:
     table.set_placed("banned", (a_victim("small", 2000),))
     table.set_placed("full", (a_victim("large", 8000),))
 
-    decision = decide_evicting(table, _compile(extenders=(asked,)))
+    decision = decide_evicting(table, _compile("DefaultPreemption", extenders=(asked,)))
 
     assert decision.nomination == ("full",)
     assert decision.evictions is not None

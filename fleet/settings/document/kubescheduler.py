@@ -12,6 +12,7 @@ from typing import Final, Literal
 import yaml
 
 from fleet.settings.document.kubescheduler_extenders import convert_extenders
+from fleet.settings.document.kubescheduler_lifting import Lifted, find_lifted
 from fleet.settings.document.kubescheduler_nodes import (
     Pairs,
     build_mapping,
@@ -19,7 +20,6 @@ from fleet.settings.document.kubescheduler_nodes import (
     build_sequence,
     build_texts,
     find_or_add,
-    find_text,
     get_hook,
     list_leaves,
     merge_items,
@@ -33,7 +33,6 @@ from fleet.settings.document.kubescheduler_plugins import (
     Counterpart,
     find_argument,
     find_native,
-    is_lifted,
 )
 from fleet.settings.document.model import API_VERSION, HOOKS, KIND, MULTI_POINT
 from fleet.settings.document.substitution import NO_SOURCES, NamedSources
@@ -126,8 +125,8 @@ class _Converter:
         self._sections: dict[str, yaml.MappingNode] = {}
         self._result = ConvertedDocument(build_mapping(root, []))
         self._profile: yaml.MappingNode | None = None
-        self._lifted: dict[str, yaml.Node] = {}
-        """Plugins that the profile enables at all of their hooks."""
+        self._lifted = Lifted()
+        """Of the profile."""
         self._fits_most: yaml.Node | None = None
         """Where the profile enables the plugin that stands for a strategy."""
 
@@ -218,6 +217,7 @@ class _Converter:
                 native = "percentageOfClustersToScore"
                 self._note(key, path, "translated", native, native=path.replace(name, native))
             case "plugins":
+                self._lifted = find_lifted(value)
                 profile.value.append((key, build_mapping(value, list(self._convert_hooks(path, key, value)))))
             case "pluginConfig":
                 items = merge_items(self._convert_args(path, key, value))
@@ -227,12 +227,7 @@ class _Converter:
 
     def _finish_profile(self, profile: yaml.MappingNode) -> None:
         """With what follows from plugins whose counterparts are enabled or set in another way."""
-        for name, at in self._lifted.items():
-            plugins = find_or_add(at, profile, "plugins", build_mapping(at, []))
-            every = find_or_add(at, plugins, MULTI_POINT, build_mapping(at, []))
-            enabled = find_or_add(at, every, "enabled", build_sequence(at, []))
-            if all(find_text(item, "name") != name for item in enabled.value):
-                enabled.value.append(build_mapping(at, [(build_scalar(at, "name"), build_scalar(at, name))]))
+        self._lifted.add_to(profile)
         if self._fits_most is not None:
             at = self._fits_most
             native = COUNTERPARTS[FITS_MOST].native
@@ -242,7 +237,7 @@ class _Converter:
             )
             items = find_or_add(at, profile, "pluginConfig", build_sequence(at, []))
             items.value[:] = merge_items([*items.value, item])
-        self._lifted, self._fits_most = {}, None
+        self._lifted, self._fits_most = Lifted(), None
 
     def _convert_hooks(self, path: str, at: yaml.Node, node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
         for key, value in self._fields(path, at, node):
@@ -302,13 +297,11 @@ class _Converter:
             self._note(item, f"{where}.name", "ignored", "taints of clusters have nothing to score")
             return None
         hook = get_hook(where)
-        native = find_native(name, hook)
-        if hook and is_lifted(name, hook):
-            if is_enabled:
-                self._lifted.setdefault(native, item)
-            note = f"{native}, at all of its hooks" if is_enabled else f"{native} is off unless it is enabled"
-            self._note(item, f"{where}.name", "translated" if is_enabled else "ignored", note)
+        is_effective, note = self._lifted.judge(name, hook, is_enabled=is_enabled) if hook else (False, "")
+        if note:
+            self._note(item, f"{where}.name", "translated" if is_effective else "ignored", note)
             return None
+        native = find_native(name, hook)
         is_same, becomes = native == name, f"{becomes or where}.name"
         note = "" if is_same else native
         self._note(item, f"{where}.name", "honoured" if is_same else "translated", note, native=becomes)

@@ -32,6 +32,20 @@ def get_hook(path: str) -> str:
     return place.rpartition(".")[2] if entry.startswith(("enabled[", "disabled[")) else ""
 
 
+def list_choices(plugins: yaml.Node) -> Iterator[tuple[str, bool, yaml.Node]]:
+    """The hook, whether it is enabled there, and the entry of each plugin; what is malformed is left out."""
+    for hook, lists in _list_pairs(plugins):
+        for name, entries in _list_pairs(lists):
+            if name.value in ("enabled", "disabled") and isinstance(entries, yaml.SequenceNode):
+                for item in entries.value:
+                    if isinstance(item, yaml.MappingNode):
+                        yield str(hook.value), name.value == "enabled", item
+
+
+def _list_pairs(node: yaml.Node) -> Pairs:
+    return node.value if isinstance(node, yaml.MappingNode) else []
+
+
 def find_text(node: yaml.Node, name: str) -> str:
     """The text of a field."""
     return next((str(value.value) for key, value in node.value if key.value == name), "")

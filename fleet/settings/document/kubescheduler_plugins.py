@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from fleet.settings.document.model import MULTI_POINT
-
 FITS_MOST: Final = "NodeResourcesMostAllocated"
 LEAST, MOST, BALANCED = "LeastAllocated", "MostAllocated", "BalancedAllocation"
-_QUEUE_SORT: Final = "queueSort"
+QUEUE_SORT: Final = "queueSort"
+_POST_FILTER: Final = "postFilter"
 _INDEX: Final = re.compile(r"\[\d+\]")
 
 
@@ -29,8 +28,12 @@ class Counterpart:
     """Values of the native argument `strategy`."""
     at_hooks: Mapping[str, str] = field(default_factory=_nothing)
     """Other plugins that stand for it at single hooks."""
-    is_lifted: bool = False
-    """Whether enabling it at any hook enables its counterpart at all hooks that this has."""
+    is_off: bool = False
+    """Whether the counterpart is not in `ExtendedProfile`."""
+    hooks: tuple[str, ...] = ()
+    """Those of a counterpart that has all of them or none, whichever hook names it: it is lifted."""
+    essential: str = ""
+    """The hook without which it does nothing: no plugins there, no counterpart."""
 
 
 _OF_RESOURCES: Final = MappingProxyType({"resources[].name": "resources"})
@@ -47,7 +50,9 @@ COUNTERPARTS: Final[Mapping[str, Counterpart]] = MappingProxyType(
         "ImageLocality": Counterpart("DataLocality"),
         "DefaultBinder": Counterpart("HubBindingBinder"),
         "SchedulingGates": Counterpart("PlacementGates"),
-        "DefaultPreemption": Counterpart("DefaultPreemption", is_lifted=True),
+        "DefaultPreemption": Counterpart(
+            "DefaultPreemption", is_off=True, hooks=("filter", _POST_FILTER), essential=_POST_FILTER
+        ),
         "NodeResourcesFit": Counterpart(
             "ResourceFit",
             {"scoringStrategy.type": "strategy", "scoringStrategy.resources[].name": "resources"},
@@ -57,10 +62,20 @@ COUNTERPARTS: Final[Mapping[str, Counterpart]] = MappingProxyType(
         FITS_MOST: Counterpart("ResourceFit", _OF_RESOURCES),
         "NodeResourcesBalancedAllocation": Counterpart("BalancedAllocation", _OF_RESOURCES),
         "NodeResourceTopologyMatch": Counterpart(
-            "PoolTopologyMatch", {"scoringStrategy.type": "strategy"}, (LEAST, MOST, BALANCED)
+            "PoolTopologyMatch", {"scoringStrategy.type": "strategy"}, (LEAST, MOST, BALANCED), is_off=True
         ),
-        "Coscheduling": Counterpart("GangPlacement", at_hooks={_QUEUE_SORT: "PrioritySort"}, is_lifted=True),
-        "CapacityScheduling": Counterpart("QuotaFit", at_hooks={"postFilter": "DefaultPreemption"}, is_lifted=True),
+        "Coscheduling": Counterpart(
+            "GangPlacement",
+            at_hooks={QUEUE_SORT: "PrioritySort"},
+            hooks=("preEnqueue",),
+            essential="permit",
+        ),
+        "CapacityScheduling": Counterpart(
+            "QuotaFit",
+            at_hooks={_POST_FILTER: "DefaultPreemption"},
+            hooks=("preFilter", "postBatch", "filter", "reserve"),
+            essential="preFilter",
+        ),
     }
 )
 NEEDS_NO_PLUGIN: Final = MappingProxyType({"NodeName": "placements of type PickFixed name their clusters"})
@@ -78,11 +93,6 @@ WITHOUT_COUNTERPART: Final = frozenset(
 def find_argument(counterpart: Counterpart, path: str) -> str:
     """The native argument for a path such as `scoringStrategy.resources[0].name`; empty if there is none."""
     return counterpart.arguments.get(_INDEX.sub("[]", path), "")
-
-
-def is_lifted(name: str, hook: str) -> bool:
-    counterpart = COUNTERPARTS.get(name)
-    return counterpart is not None and counterpart.is_lifted and hook not in (MULTI_POINT, _QUEUE_SORT)
 
 
 def find_native(name: str, hook: str) -> str:

@@ -210,14 +210,13 @@ def test_X_20_T_13_a_scenario_plays_quotas(play: Play) -> None:
     for each in placements:
         each["metadata"]["labels"] = {"team": each["metadata"]["name"][0]}
     *first, last = placements
-    profile = {"base": "ExtendedProfile", "plugins": {"multiPoint": {"disabled": [{"name": "DefaultPreemption"}]}}}
     steps: list[Json] = [
         {"at": "0s"},
         {"at": "1m", "apply": [last]},
         {"at": "2m", "delete": [{"kind": "ClusterResourcePlacement", "name": "a1"}]},
     ]
     begin, full, freed = steps_of(
-        play([sized("m", has={"cpu": "64"}), *quotas, *first], steps, "-o", "json", profile=profile)
+        play([sized("m", has={"cpu": "64"}), *quotas, *first], steps, "-o", "json", profile={"base": "ExtendedProfile"})
     )
     assert moves(begin, "placed") == {f"{name}/m" for name in ("a1", "a2", "a3", "b1")}
     assert full["short"] == ["b2"]

@@ -220,7 +220,7 @@ def test_a_quota_counts_bindings_and_decisions(decide: Decide) -> None:
 @pytest.mark.parametrize("gone", [{"deletionTimestamp": NOW}, {"annotations": {f"{PREFIX}scheduler-name": "other"}}])
 def test_bindings_of_placements_that_are_not_decided_count(decide: Decide, gone: dict[str, Any]) -> None:
     old = wanting("old", requests="cpu=3")
-    old["metadata"] |= {"annotations": {**old["metadata"]["annotations"], **gone.pop("annotations", {})}, **gone}
+    old["metadata"] |= {**gone, "annotations": {**old["metadata"]["annotations"], **gone.get("annotations", {})}}
     bound = [
         snapshot("old-0", "old", number=1, placementType="PickN", numberOfClusters=1),
         binding("a", of="old", snapshot="old-0"),
