@@ -1,6 +1,7 @@
 """The extended profile: weighted ranking of the in-tree plugins, each enabled at every hook it implements.
 
-What a user expressed outweighs what the product prefers on its own.
+What a user expressed outweighs what the product prefers on its own. Quotas and groups do nothing without their objects.
+DefaultPreemption is not here, as nothing is evicted unless a profile names it.
 """
 
 from __future__ import annotations
