@@ -306,7 +306,7 @@ class ClusterHints:
 
 class _Event:
     """A change of a cluster, for the profiles of all placements. Frames are built when they are first read: most events
-    concern nobody."""
+    concern none."""
 
     def __init__(
         self,
