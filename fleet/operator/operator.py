@@ -270,7 +270,8 @@ class Operator:
 
     def _list_others(self) -> list[Json]:
         owners = (each for resource in OWNERS for each in self._informers[resource].store.values())
-        return [each.document() for each in owners if each.view.metadata.namespace != self._namespace]
+        others = (each.document() for each in owners if each.view.metadata.namespace != self._namespace)
+        return [{**other, "spec": complete_spec(other.get("spec"))} for other in others]
 
     async def _find_image_digest(self) -> str:
         """Read and not watched: pods that are ready change the Deployment, which is."""

@@ -473,8 +473,10 @@ async def test_O_01_a_resource_of_openshift_that_lacks_fields_is_told_what_it_la
     async with a_scene() as scene:
         await scene.world.create(DEFINITIONS, definition)
         await scene.configure(GOOD)
-        written = {"metadata": {"name": "cluster", "namespace": PLACE}, **({} if spec is None else {"spec": spec})}
-        await scene.world.create(theirs, written)
+        await scene.world.create(NAMESPACES, {"metadata": {"name": "third"}})
+        for place in ("third", PLACE):
+            metadata = {"name": "cluster", "namespace": place}
+            await scene.world.create(theirs, {"metadata": metadata, **({} if spec is None else {"spec": spec})})
         await asyncio.sleep(RESYNC / 2)
         await scene.world.create(CONFIG_MAPS, {"metadata": {"name": "unrelated", "namespace": PLACE}, "data": {}})
         await asyncio.sleep(SETTLED)
