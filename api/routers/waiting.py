@@ -58,6 +58,7 @@ _ITEM: Final = {
     "targets": ["ams-1"],
     "waiting": [_TARGET],
     "redacted": 0,
+    "redactedTargets": 0,
 }
 _TEXT: Final = "PLACEMENT   CLUSTER  RULE    WAITS FOR  SINCE                 UNTIL\n"
 
