@@ -36,7 +36,7 @@ class Lifted:
     off: Entries = field(default_factory=dict)
 
     def judge(self, name: str, hook: str, *, is_enabled: bool) -> tuple[bool, str]:
-        """Whether an entry that is not kept has an effect, and which; nothing is said of one that is kept."""
+        """Whether an entry that is not kept has an effect, and a note about it; an empty note keeps the entry."""
         counterpart = COUNTERPARTS.get(name)
         if counterpart is None:
             return False, ""
