@@ -18,6 +18,7 @@ from api.services.export import list_cluster_documents
 from fleet.kube.informer import Informer
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, DISRUPTION_BUDGETS, NAMESPACED, PRIORITY_CLASSES
+from fleet.model.decoding import drop_nulls
 from fleet.model.views import Metadata
 
 _MOST_OBJECTS: Final = 5000
@@ -79,7 +80,7 @@ def _list_documents(live: LiveState) -> Iterator[dict[str, Any]]:
     yield from _clean(DISRUPTION_BUDGETS, (each.document() for each in caches.disruption_budgets.store.values()))
     for document in list_cluster_documents(live):
         if not document["metadata"].get("deletionTimestamp"):
-            yield _complete_cluster(_without_nulls(document))
+            yield _complete_cluster(drop_nulls(document))
     for kinds in caches.kinds:
         informers: tuple[Informer[Any], ...] = (
             kinds.quotas,
@@ -120,9 +121,3 @@ def _complete_cluster(document: dict[str, Any]) -> dict[str, Any]:
 
 def _reduce(metadata: dict[str, Any]) -> dict[str, Any]:
     return {name: metadata[name] for name in _KEPT if metadata.get(name)}
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
-    return [_without_nulls(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -49,7 +49,7 @@ def _read(raw: bytes, view_type: type[V]) -> V:
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError:
-        document = _drop_nulls(msgspec.json.decode(raw))
+        document = drop_nulls(msgspec.json.decode(raw))
     try:
         return decoder.decode(msgspec.json.encode(document))
     except msgspec.ValidationError as error:
@@ -61,11 +61,12 @@ def _get_decoder(view_type: type[View]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(view_type)
 
 
-def _drop_nulls(value: Any) -> Any:
+def drop_nulls(value: Any) -> Any:
+    """As the API server does with fields that are null."""
     if isinstance(value, dict):
-        return {key: _drop_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_drop_nulls(item) for item in value]
+        return {key: drop_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [drop_nulls(item) for item in value]
     return value
 
 

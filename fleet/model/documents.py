@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from fleet.errors import DocumentError
 from fleet.model.catalog import CATALOG, KindDefinition, find_kind
-from fleet.model.decoding import describe_document
+from fleet.model.decoding import describe_document, drop_nulls
 from fleet.model.fields import FieldProblem, check_fields, locate_field, path_text
 from fleet.model.keys import CLUSTER_GROUP, OPERATOR_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP
 from fleet.model.kinds.meta import Document, Model
@@ -102,15 +102,6 @@ def check_names(content: Mapping[str, Any], resource: KindDefinition) -> list[Fi
     if metadata.get("namespace") and not resource.is_namespaced:
         problems.append(FieldProblem(("metadata", "namespace"), f"a {resource.kind} has no namespace; leave it out"))
     return problems
-
-
-def drop_nulls(value: Any) -> Any:
-    """As the API server does."""
-    if isinstance(value, dict):
-        return {key: drop_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [drop_nulls(item) for item in value]
-    return value
 
 
 def describe_forbidden_change(before: Mapping[str, Any], after: Document) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import fleet
 from fleet.errors import InputError
 from fleet.kube.resource import Resource
+from fleet.model.decoding import drop_nulls
 from fleet.model.kinds.secondary import HighlyAvailableTopology, ImagePolicy
 from fleet.operator.configuration import KEY, MISSING, ConfigReview
 from fleet.operator.operands import (
@@ -75,16 +76,8 @@ class _Finding:
 def complete_spec(spec: Json | None) -> Json:
     """With the defaults of fields that another definition of the kind lacks, or does not require; there, fields that
     mean nothing here may be null or empty."""
-    given = {name: value for name, value in _drop_nulls(spec or {}).items() if value != ""}
+    given = {name: value for name, value in drop_nulls(spec or {}).items() if value != ""}
     return {"managementState": "Managed", "schedulerConfig": "", "schedulerImage": "", **given}
-
-
-def _drop_nulls(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_drop_nulls(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _drop_nulls(item) for name, item in value.items() if item is not None}
-    return value
 
 
 def build_plan(owner: Json, config: ConfigReview, seen: ObservedOperands) -> Plan:

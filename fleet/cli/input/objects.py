@@ -20,8 +20,8 @@ from fleet.cli.input.problems import Findings
 from fleet.errors import DocumentError
 from fleet.kube.resource import join_key
 from fleet.model.catalog import KindDefinition, find_kind
-from fleet.model.decoding import decode, describe_document
-from fleet.model.documents import check_names, describe_forbidden_change, describe_kind_problem, drop_nulls
+from fleet.model.decoding import decode, describe_document, drop_nulls
+from fleet.model.documents import check_names, describe_forbidden_change, describe_kind_problem
 from fleet.model.fields import FieldProblem, check_fields
 from fleet.model.kinds.meta import Document, Model
 from fleet.model.views import (

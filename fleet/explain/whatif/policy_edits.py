@@ -15,6 +15,7 @@ from fleet.errors import InputError
 from fleet.explain.whatif.edits import Edit, Patch, RelaxAffinity, RelaxSpread, SetCount, Tolerate
 from fleet.framework.policy.terms import LabelTest
 from fleet.framework.request import SCHEDULE_ANYWAY
+from fleet.model.decoding import drop_nulls
 from fleet.model.keys import (
     NUMBER_OF_CLUSTERS,
     PARENT_PLACEMENT,
@@ -168,7 +169,7 @@ def _apply_patch(policy: PlacementPolicy, edit: Patch, place: str) -> PlacementP
         if (problem.field, problem.message) not in known:
             field = f"{place}.patch.{problem.field}".rstrip(".")
             raise InputError(problem.message, field=field, value=problem.value)
-    return msgspec.convert(_drop_nulls(after), PlacementPolicy)
+    return msgspec.convert(drop_nulls(after), PlacementPolicy)
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -218,12 +219,6 @@ def _find_unknown_fields(model: Any, path: str) -> Iterator[InputError]:
 
 def _format_path(steps: tuple[int | str, ...]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
-
-
-def _drop_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _drop_nulls(item) for key, item in value.items() if item is not None}
-    return [_drop_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _join_names(names: list[str]) -> str:

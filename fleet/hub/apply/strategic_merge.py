@@ -13,6 +13,7 @@ from typing import Any, Final
 from fleet.errors import PatchError
 from fleet.hub.apply.shapes import Shape, shape_of_kind
 from fleet.hub.schema.field_errors import go_json
+from fleet.model.decoding import drop_nulls
 
 Object = dict[str, Any]
 
@@ -86,17 +87,11 @@ def _merge_field(old: Object, name: str, value: Any, shape: Shape) -> None:
 
 def _put(old: Object, name: str, value: Any) -> None:
     """Sets a new value without its directives, which do not apply to it."""
-    rest = _without_directives(_without_nulls(value))
+    rest = _without_directives(drop_nulls(value))
     if rest is _NOTHING:
         old.pop(name, None)
     else:
         old[name] = rest
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _without_directives(value: Any) -> Any:

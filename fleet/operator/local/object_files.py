@@ -6,12 +6,13 @@ import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from fleet.errors import ConfigurationError
 from fleet.kube.resource import Resource
+from fleet.model.decoding import drop_nulls
 from fleet.operator.operands import MANAGED, Json
 from fleet.private_files import create_private_directory, create_private_file
 
@@ -75,9 +76,3 @@ class ObjectFiles:
 
     def _get_path(self, resource: Resource) -> Path:
         return self._folder / f"{resource.kind.lower()}.json"
-
-
-def drop_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: drop_nulls(item) for key, item in value.items() if item is not None}
-    return [drop_nulls(item) for item in value] if isinstance(value, list) else value
