@@ -14,7 +14,7 @@ from fleet.kube.scopes import find_scope
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp, parse_timestamp
 from fleet.model.views import Condition, Observed, PlacementGroup, PlacementGroupSpec, PlacementGroupStatus
-from fleet.scheduler.groups.group_attempt import GANG
+from fleet.scheduler.companions import GANG
 from fleet.scheduler.groups.group_status import DEGRADED, SCHEDULED
 
 _NO_SPEC: Final = PlacementGroupSpec()

@@ -40,10 +40,10 @@ from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.binding.binding_cycle import STOPPING, BindingCycle, BindingCycles, CycleFailed
 from fleet.scheduler.binding.handover import Handover
 from fleet.scheduler.cleanup import Cleanup
-from fleet.scheduler.companions import Companions
+from fleet.scheduler.companions import GANG, Companions
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, Precondition, raise_failure
 from fleet.scheduler.dispatch.status_calls import StatusWriter
-from fleet.scheduler.groups.group_attempt import GANG, GroupAttempt, GroupMember, GroupRejected
+from fleet.scheduler.groups.group_attempt import GroupAttempt, GroupMember, GroupRejected
 from fleet.scheduler.groups.groups import Groups
 from fleet.scheduler.groups.growing_overlay import Overlay
 from fleet.scheduler.preemption.preemptions import Preemptions

@@ -21,7 +21,7 @@ from fleet.framework.status import REJECTIONS, Code
 from fleet.history import HistoryAttempt
 from fleet.model.timestamps import format_timestamp
 from fleet.scheduler.attempt_record import AttemptResult
-from fleet.scheduler.groups.group_attempt import GANG
+from fleet.scheduler.companions import GANG
 from fleet.scheduler.groups.group_evidence import MemberEvidence, TrialEvidence
 
 _REFUSING: Final = frozenset(map(str, (*REJECTIONS, Code.ERROR)))

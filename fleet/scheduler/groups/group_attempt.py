@@ -24,12 +24,12 @@ from fleet.framework.status import NO_DETAILS, Code, Status, code_of
 from fleet.framework.types import GroupState
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.binding.binding_cycle import STOPPING, CycleFailed
+from fleet.scheduler.companions import GANG
 from fleet.scheduler.groups.group_evidence import GroupEvidence
 from fleet.scheduler.groups.growing_overlay import Overlay
 from fleet.snapshot.columns.bitset import each_row
 from fleet.snapshot.frame import Frame
 
-GANG: Final = "GangPlacement"
 _NO_TARGET: Final = Target("", -1, None, None)
 _MOST_NAMED: Final = 3
 _RECHECK_SECONDS: Final = 5.0

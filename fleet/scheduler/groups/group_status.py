@@ -19,8 +19,8 @@ from fleet.kube.workqueue import WorkQueue
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp
 from fleet.model.views import Observed, PlacementGroup
+from fleet.scheduler.companions import GANG
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, raise_failure
-from fleet.scheduler.groups.group_attempt import GANG
 from fleet.scheduler.groups.groups import GroupProgress, Groups, is_live
 from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.hints import EventKind, QueueEvent
