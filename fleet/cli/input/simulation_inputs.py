@@ -54,9 +54,12 @@ class PlacementInputs:
     metadata: Metadata
     """Of the placement; empty if the files have only its policy snapshot."""
     companion: Companion
-    is_deleting: bool
     from_placement: bool
     """Whether the policy is the placement's own, because the files contain no latest policy snapshot."""
+
+    @property
+    def is_deleting(self) -> bool:
+        return bool(self.metadata.deletion_timestamp)
 
     def prepare_request(self, profile: CompiledProfile) -> PlacementRequest:
         """With what only some profiles read."""
@@ -190,7 +193,6 @@ class _PlacementObjects:
             applied=tuple(read_applied(msgspec.json.encode(binding.parsed.content)) for binding in self.bindings),
             metadata=self.metadata,
             companion=self.companion,
-            is_deleting=bool(self.metadata.deletion_timestamp),
             from_placement=from_placement,
         )
 

@@ -10,6 +10,7 @@ from typing import Final, Literal
 import yaml
 
 from fleet.settings.document.extenders import NOT_IGNORED, RESOURCE_FIELDS
+from fleet.settings.document.kubescheduler_nodes import Pairs, build_mapping, build_scalar, build_sequence
 
 _SAME: Final = (
     *("urlPrefix", "filterVerb", "prioritizeVerb", "bindVerb", "weight", "nodeCacheCapable", "ignorable"),
@@ -22,7 +23,6 @@ _IGNORED: Final = {
 _REFUSED: Final = {
     **{f"tlsConfig.{name}Data": f"give a file: tlsConfig.{name}File" for name in ("ca", "cert", "key")},
 }
-_MAP: Final = "tag:yaml.org,2002:map"
 _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
@@ -34,21 +34,19 @@ def convert_extenders(node: yaml.Node, note: Note) -> yaml.SequenceNode:
     items = node.value if isinstance(node, yaml.SequenceNode) else []
     converted: list[yaml.Node] = []
     for position, item in enumerate(items):
-        pairs: list[tuple[yaml.Node, yaml.Node]] = []
+        pairs: Pairs = []
         for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
             pairs += _convert_field(f"extenders[{position}]", str(key.value), key, value, note)
-        converted.append(yaml.MappingNode(_MAP, pairs, item.start_mark, item.end_mark))
-    return yaml.SequenceNode("tag:yaml.org,2002:seq", converted, node.start_mark)
+        converted.append(build_mapping(item, pairs))
+    return build_sequence(node, converted)
 
 
-def _convert_field(
-    path: str, name: str, key: yaml.Node, value: yaml.Node, note: Note
-) -> list[tuple[yaml.Node, yaml.Node]]:
+def _convert_field(path: str, name: str, key: yaml.Node, value: yaml.Node, note: Note) -> Pairs:
     if name == "tlsConfig" and isinstance(value, yaml.MappingNode):
-        inner: list[tuple[yaml.Node, yaml.Node]] = []
+        inner: Pairs = []
         for own, node in value.value:
             inner += _convert_field(path, f"tlsConfig.{own.value}", own, node, note)
-        return [(key, yaml.MappingNode(_MAP, inner, value.start_mark, value.end_mark))] if inner else []
+        return [(key, build_mapping(value, inner))] if inner else []
     where = f"{path}.{name}"
     if name in ("bindVerb", "managedResources") and not value.value:
         note(key, where, "ignored", "it is empty")
@@ -70,7 +68,7 @@ def _convert_field(
             return []
         note(key, where, "translated", "timeoutSeconds")
         number = yaml.ScalarNode("tag:yaml.org,2002:int", str(seconds), value.start_mark, value.end_mark)
-        return [(yaml.ScalarNode("tag:yaml.org,2002:str", "timeoutSeconds", key.start_mark, key.end_mark), number)]
+        return [(build_scalar(key, "timeoutSeconds"), number)]
     if name in _IGNORED or (name in _REFUSED and not value.value):
         note(key, where, "ignored", _IGNORED.get(name, "it is empty"))
     else:
@@ -91,7 +89,7 @@ def _convert_resource(path: str, item: yaml.Node, note: Note) -> yaml.MappingNod
             kept.append((key, value))
         else:
             note(key, where, "refused", "there is no such field")
-    return yaml.MappingNode(_MAP, kept, item.start_mark, item.end_mark)
+    return build_mapping(item, kept)
 
 
 def _read_seconds(node: yaml.Node) -> int | None:

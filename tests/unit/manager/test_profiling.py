@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import aiohttp
@@ -141,13 +141,19 @@ def test_an_unknown_page_names_those_that_there_are() -> None:
     assert render("trace") == (404, "404: there are profile, stacks and heap\n")
 
 
+@asynccontextmanager
+async def a_server() -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
+    """Its address, and a client."""
+    checks, registry = HealthChecks(SystemClock()), CollectorRegistry()
+    server = HealthServer(checks, registry, health_address=FREE, metrics_address=FREE, is_profiled=True)
+    async with server, aiohttp.ClientSession() as session:
+        assert server.metrics_address is not None
+        yield session, f"http://127.0.0.1:{server.metrics_address[1]}"
+
+
 def test_one_page_at_a_time_and_the_probes_are_answered_meanwhile() -> None:
     async def run() -> None:
-        checks, registry = HealthChecks(SystemClock()), CollectorRegistry()
-        server = HealthServer(checks, registry, health_address=FREE, metrics_address=FREE, is_profiled=True)
-        async with server, aiohttp.ClientSession() as session:
-            assert server.metrics_address is not None
-            url = f"http://127.0.0.1:{server.metrics_address[1]}"
+        async with a_server() as (session, url):
 
             async def ask(path: str) -> int:
                 async with session.get(f"{url}{path}") as answer:
@@ -168,16 +174,12 @@ def test_one_page_at_a_time_and_the_probes_are_answered_meanwhile() -> None:
 
 def test_a_caller_who_has_gone_keeps_others_waiting_no_longer_than_the_profile_takes() -> None:
     async def run() -> None:
-        checks, registry = HealthChecks(SystemClock()), CollectorRegistry()
-        server = HealthServer(checks, registry, health_address=FREE, metrics_address=FREE, is_profiled=True)
-        async with server, aiohttp.ClientSession() as session:
-            assert server.metrics_address is not None
-            url = f"http://127.0.0.1:{server.metrics_address[1]}/debug"
-            gone = asyncio.create_task(session.get(f"{url}/profile?seconds=1"))
-            while (await session.get(f"{url}/stacks")).status != 429:
+        async with a_server() as (session, url):
+            gone = asyncio.create_task(session.get(f"{url}/debug/profile?seconds=1"))
+            while (await session.get(f"{url}/debug/stacks")).status != 429:
                 pass
             gone.cancel()
-            while (await session.get(f"{url}/stacks")).status != 200:
+            while (await session.get(f"{url}/debug/stacks")).status != 200:
                 pass
 
     asyncio.run(asyncio.wait_for(run(), 30))
@@ -192,7 +194,7 @@ def test_a_server_that_ends_does_not_wait_for_a_profile() -> None:
                 assert server.metrics_address is not None
                 url = f"http://127.0.0.1:{server.metrics_address[1]}/debug"
                 profile = asyncio.create_task(session.get(f"{url}/profile?seconds=60"))
-                while (await session.get(f"{url}/stacks")).status != 429:
+                while (await session.get(f"{url}/debug/stacks")).status != 429:
                     pass
             with pytest.raises(aiohttp.ClientError):
                 (await profile).raise_for_status()
