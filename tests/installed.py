@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from fleet.scheduler.profiles.recorded import build_recorded
+
 EXAMPLE_PACKAGE: Final = Path(__file__).parent / "plugin_package"
 _PIP: Final = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
 
@@ -52,13 +54,20 @@ class G(Letter):
 @contextmanager
 def an_installed_package(folder: Path, source: str, plugins: Mapping[str, str]) -> Iterator[None]:
     """`plugins` are entry points: the name, and the attribute of the module."""
-    module = write_package(folder, source, plugins)
+    with _on_path(folder, write_package(folder, source, plugins)):
+        yield
+
+
+@contextmanager
+def _on_path(folder: Path, module: str) -> Iterator[None]:
     sys.path.insert(0, str(folder))
     try:
         yield
     finally:
         sys.path.remove(str(folder))
-        sys.modules.pop(module, None)
+        for loaded in [name for name in sys.modules if name.partition(".")[0] == module]:
+            del sys.modules[loaded]
+        build_recorded.cache_clear()  # a process counts on its packages to stay as they are
 
 
 def write_package(folder: Path, source: str, plugins: Mapping[str, str], *, version: str = "1.0") -> str:
@@ -89,13 +98,8 @@ def install_example_package(folder: Path) -> None:
 @contextmanager
 def the_example_package(folder: Path) -> Iterator[None]:
     """From a folder where it is installed."""
-    sys.path.insert(0, str(folder))
-    try:
+    with _on_path(folder, "acme_fleet"):
         yield
-    finally:
-        sys.path.remove(str(folder))
-        for module in [name for name in sys.modules if name.partition(".")[0] == "acme_fleet"]:
-            del sys.modules[module]
 
 
 _DOUBLES: dict[str, Callable[..., Any]] = {}

@@ -27,13 +27,14 @@ def find_recorded_profile(current: CompiledProfiles, recorded: ReplayInputs) -> 
     """The profile of a recorded attempt. Where it cannot be had, the default one stands in: its hash differs, and the
     comparison says so."""
     known = current.find_equal(recorded.attempt.config_hash)
-    built = _build_recorded(recorded.profile) if known is None and recorded.profile else None
+    built = build_recorded(recorded.profile) if known is None and recorded.profile else None
     return known or built or current.default
 
 
 @lru_cache(maxsize=_MAX_BUILT)
-def _build_recorded(document: bytes) -> CompiledProfile | None:
-    """With the packages that are installed now: if their versions are others, so is the hash."""
+def build_recorded(document: bytes) -> CompiledProfile | None:
+    """With the packages that are installed now: if their versions are others, so is the hash. None if they cannot
+    build it."""
     try:
         profile = parse_profile(document, scheduler_name=_RECORDED)
         names = {ref.name for refs in profile.plugins.values() for ref in refs}
