@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from random import Random
@@ -42,6 +42,20 @@ class Edit:
     documents: list[Json] = field(default_factory=list)
     deleted: list[tuple[str, str]] = field(default_factory=list)
     """Kind and key."""
+
+    def split(self) -> Iterator[Edit]:
+        """Into parts whose order makes no difference: a scheduler does not wait for the last object of an edit, and
+        decides with the clusters and the policy that are there. One cluster each, and all placements together."""
+        placements = [each for each in self.documents if each["kind"] != MEMBER_CLUSTERS.kind]
+        deleted = [each for each in self.deleted if each[0] != MEMBER_CLUSTERS.kind]
+        for document in self.documents:
+            if document["kind"] == MEMBER_CLUSTERS.kind:
+                yield Edit([document])
+        if placements or deleted:
+            yield Edit(placements, deleted)
+        for each in self.deleted:
+            if each[0] == MEMBER_CLUSTERS.kind:
+                yield Edit(deleted=[each])
 
     @property
     def text(self) -> str:

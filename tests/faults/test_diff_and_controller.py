@@ -49,7 +49,8 @@ async def play(seed: int) -> int:
                 await stage.user.join(name, labels={"region": rng.choice(REGIONS), "env": rng.choice(ENVIRONMENTS)})
         await stage.rest()
         for number in range(EDITS):
-            moved += await check(stage, author.draw() if number else author.draw_all())
+            edit = author.draw() if number else author.draw_all()
+            moved += any([await check(stage, part) for part in edit.split()])
             for name in sorted(set(CLUSTERS) - author.clusters):
                 if rng.random() < 0.5:
                     await stage.user.join(name, labels={"region": rng.choice(REGIONS)})

@@ -82,11 +82,21 @@ def read_diff_inputs(
     kept = [item for item in after.values() if item.id not in ids and find_owner(item) not in gone]
     objects = [_describe_change(item, known.get(item.id)) for item in given]
     objects += [ObjectChange(kind=item.kind, key=item.key, change="deleted", place="") for item in removed]
+    _note_order(objects, findings)
     return DiffInputs(
         before=build_inputs(base, Findings(), resource_filter=resource_filter),
         after=build_inputs(kept, findings, resource_filter=resource_filter),
         objects=tuple(objects),
     )
+
+
+def _note_order(objects: Iterable[ObjectChange], findings: Findings) -> None:
+    kinds = [each.kind for each in objects if each.change != "same"]
+    if MEMBER_CLUSTERS.kind in kinds and len(kinds) > 1:
+        findings.note(
+            "clusters change together with other objects: what is decided after some of the changes and before the rest "
+            "can move more. To be exact, compare and apply one cluster at a time"
+        )
 
 
 def _restore(after: dict[ObjectId, InputObject], known: Mapping[ObjectId, InputObject], item: InputObject) -> None:

@@ -291,6 +291,15 @@ def test_fields_that_the_file_leaves_out_and_an_apply_keeps_are_noted(diff: Diff
     assert "the file leaves out spec.policy.affinity; an apply keeps what is there" in ran.err
 
 
+def test_clusters_that_change_with_other_objects_are_noted(diff: Diff) -> None:
+    said = "clusters change together with other objects"
+    together = diff(relabeled("c", env="prod"), web(1, env="prod"), options=JSON)
+    alone = diff(relabeled("c", env="prod"), web(2, env="prod"), options=JSON)  # `web` is the same
+
+    assert [note for note in report(together)["notes"] if note.startswith(said)] != []
+    assert [note for note in report(alone)["notes"] if note.startswith(said)] == []
+
+
 def test_objects_of_controllers_are_left_out(diff: Diff) -> None:
     ran = diff(web(2, env="prod"), snapshot("web-9", "web", number=1), options=JSON)
 
