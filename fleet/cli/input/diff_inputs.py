@@ -94,7 +94,7 @@ def _note_order(objects: Iterable[ObjectChange], findings: Findings) -> None:
     kinds = [each.kind for each in objects if each.change != "same"]
     if MEMBER_CLUSTERS.kind in kinds and len(kinds) > 1:
         findings.note(
-            "clusters change together with other objects: what is decided after some of the changes and before the rest "
+            "clusters change together with other objects: what is decided between two of the changes "
             "can move more. To be exact, compare and apply one cluster at a time"
         )
 
