@@ -33,6 +33,7 @@ from fleet.informers.placed_limits import PlacedLimits
 from fleet.informers.recent_placements import RecentPlacements
 from fleet.kube.api import Api, WriteGate
 from fleet.kube.backoff import Jitter
+from fleet.kube.cache.store import adds_or_deletes
 from fleet.kube.informer import InformerConfig
 from fleet.model.keys import UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
@@ -173,7 +174,7 @@ class LiveState:
         self._budgets = DisruptionBudgets(caches.disruption_budgets, lambda _: None)
         self.note_profiles()
         self._departures: dict[str, int] = {}
-        caches.clusters.subscribe(self._note_departure)
+        caches.clusters.subscribe(self._note_departure, when=adds_or_deletes)
         self._is_synced = False
         for kinds in caches.kinds:
             kinds.placements.store.subscribe(self._forget_deleted)

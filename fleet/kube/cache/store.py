@@ -34,6 +34,7 @@ T = TypeVar("T")
 V = TypeVar("V", bound=View)
 
 Handler = Callable[[T | None, T | None], None]
+ChangeFilter = Callable[[T | None, T | None], bool]
 IndexFunction = Callable[[T], Iterable[Hashable]]
 
 
@@ -63,6 +64,11 @@ def _report_to_loop(error: Exception) -> None:
     asyncio.get_running_loop().call_exception_handler(context)
 
 
+def adds_or_deletes(old: object, new: object) -> bool:
+    """For `when`."""
+    return old is None or new is None
+
+
 def is_older(version: str, other: str) -> bool:
     """Whether a resourceVersion certainly precedes another of the same resource."""
     return version.isdecimal() and other.isdecimal() and int(version) < int(other)
@@ -76,7 +82,7 @@ class Store(Generic[T]):
         """The version that the watch has reached."""
         self._objects: dict[str, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
-        self._handlers: list[Handler[T]] = []
+        self._handlers: list[tuple[Handler[T], ChangeFilter[T] | None]] = []
         self._on_handler_error = on_handler_error or _report_to_loop
         self._tombstones: dict[str, _Tombstone] = {}
         self._lists_begun = 0
@@ -111,9 +117,10 @@ class Store(Generic[T]):
         for key, held in self._objects.items():
             index.move(key, *index.prepare(None, held))
 
-    def subscribe(self, handler: Handler[T]) -> None:
-        """The handler is called for all present objects, and for every change from now on."""
-        self._handlers.append(handler)
+    def subscribe(self, handler: Handler[T], *, when: ChangeFilter[T] | None = None) -> None:
+        """The handler is called for all present objects, and from now on for every change, or for those of which `when`
+        is true: it is computed once for all handlers that have it."""
+        self._handlers.append((handler, when))
         for held in list(self._objects.values()):
             self._call_handler(handler, None, held)
 
@@ -195,8 +202,12 @@ class Store(Generic[T]):
             del self._objects[key]
         else:
             self._objects[key] = new
-        for handler in self._handlers:
-            self._call_handler(handler, old, new)
+        selects: dict[ChangeFilter[T], bool] = {}
+        for handler, when in self._handlers:
+            if when is not None and when not in selects:
+                selects[when] = when(old, new)
+            if when is None or selects[when]:
+                self._call_handler(handler, old, new)
 
     def _reindex(self, key: str, old: T | None, new: T | None) -> None:
         moves = [index.prepare(old, new) for index in self._indexes.values()]

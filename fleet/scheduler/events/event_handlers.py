@@ -337,8 +337,9 @@ class EventHandlers:
 
     def _moves_kept_room(self, cluster: str, old: MemberCluster | None, new: MemberCluster | None) -> bool:
         """How much is kept there for placements depends on what has changed."""
-        kept = (each.placement for each in self._read_nominations() if each.cluster == cluster)
-        return differ_in_needs(old, new) and any(self._room.find_needs(PlacementKey.parse(key)).vary for key in kept)
+        kept = [each.placement for each in self._read_nominations() if each.cluster == cluster]
+        varies = any(self._room.find_needs(PlacementKey.parse(key)).vary for key in kept)
+        return varies and differ_in_needs(old, new)
 
     def _check_clock(self) -> None:
         # Checked at every status report: they are frequent, and a changed clock sends no notification.

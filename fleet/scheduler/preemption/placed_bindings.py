@@ -89,7 +89,7 @@ class PlacedBindings:
         self._placed: dict[str, dict[str, PlacedBinding]] = {}
         """By cluster and key of the binding."""
         self._clusters_of: dict[PlacementKey, set[tuple[str, str]]] = {}
-        caches.clusters.subscribe(self._on_cluster)
+        caches.clusters.subscribe(self._on_cluster, when=differ_in_needs)
         for kinds in caches.kinds:
             kinds.bindings.store.subscribe(self._on_owned)
             kinds.placements.store.subscribe(self._on_named)
@@ -222,8 +222,8 @@ class PlacedBindings:
         if known is not None:
             self.note((PlacementKey.of(known.view.metadata),))
 
-    def _on_cluster(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
-        if self.is_needed and new is not None and differ_in_needs(old, new):
+    def _on_cluster(self, _: MemberCluster | None, new: MemberCluster | None) -> None:
+        if self.is_needed and new is not None:
             held = self._placed.get(new.metadata.name, {})
             owners = {PlacementKey.parse(each.placement) for each in held.values()}
             self.note(key for key in owners if self._room.find_needs(key).vary)

@@ -89,7 +89,7 @@ class Preemptions:
         self._open: dict[PlacementKey, Preemptor] = {}
         self._seeking: set[PlacementKey] = set()
         self._queue: WorkQueue[PlacementKey] = WorkQueue(clock=clock)
-        caches.clusters.subscribe(self._on_cluster)
+        caches.clusters.subscribe(self._on_cluster, when=differ_in_needs)
         for kinds in caches.kinds:
             kinds.bindings.store.subscribe(self._on_binding)
             kinds.placements.store.subscribe(self._on_placement)
@@ -407,7 +407,7 @@ class Preemptions:
 
     def _on_cluster(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
         """The room that is kept there is what would be needed there now."""
-        if self._open and differ_in_needs(old, new):
+        if self._open:
             self._nominate()
             if old is not None and new is None:
                 for key in [key for key in self._open if old.metadata.name in self.list_nominated(key)]:

@@ -68,7 +68,7 @@ class QuotaLedger:
         """By quotas, as all placements see them that no room is kept for, until anything changes."""
         self._stale: set[PlacementKey] = set()
         self._is_new = True
-        caches.clusters.subscribe(self._on_cluster)
+        caches.clusters.subscribe(self._on_cluster, when=differ_in_needs)
         for kinds in caches.kinds:
             kinds.quotas.store.subscribe(self._on_quota)
             kinds.placements.store.subscribe(self._on_placement)
@@ -298,7 +298,7 @@ class QuotaLedger:
     def _on_cluster(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
         """Where needs vary, others may be needed there now."""
         known = old if new is None else new
-        if not self._sums.quotas or known is None or not differ_in_needs(old, new):
+        if not self._sums.quotas or known is None:
             return
         self._shares.clear()
         cluster = known.metadata.name

@@ -273,6 +273,28 @@ def test_who_subscribes_late_is_told_what_is_there(store: Store[Cluster]) -> Non
     assert fold.state() == {"c1": "1"}
 
 
+def test_a_condition_selects_the_changes_of_its_subscribers_and_is_computed_once_for_all(
+    store: Store[Cluster],
+) -> None:
+    listed(store, 10, a_cluster("c1", 5))
+    judged, told = [], []
+
+    def changes_labels(old: Cluster | None, new: Cluster | None) -> bool:
+        judged.append(new)
+        return old is None or new is None or old.view.metadata.labels != new.view.metadata.labels
+
+    for subscriber in "ab":
+        store.subscribe(
+            lambda _, new, to=subscriber: told.append((to, new and new.view.metadata.resource_version)),
+            when=changes_labels,
+        )
+    store.apply_event(a_cluster("c1", 11))
+    store.apply_event(a_cluster("c1", 12, region="north"))
+    store.apply_delete_event("c1", uid="u1", version="13")
+    assert told == [(to, version) for version in ("5", "12", None) for to in "ab"]
+    assert len(judged) == 3
+
+
 def test_a_subscriber_that_fails_harms_nobody_else() -> None:
     failures: list[Exception] = []
     store: Store[Any] = Store(a_store().codec, on_handler_error=failures.append)
