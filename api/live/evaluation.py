@@ -171,7 +171,7 @@ class DecisionEvaluator:
 
     async def _ask_extenders(self, evaluated: EvaluatedDecision) -> EvaluatedDecision:
         """Not within a turn: an extender may take its time."""
-        while self.extenders.can_answer(query := evaluated.decision.pending_query):
+        while (query := evaluated.decision.pending_query) is not None and self.extenders.can_answer(query):
             question = await self.extenders.answer(evaluated.scenario.question, query)
             scenario = replace(evaluated.scenario, question=question)
             async with evaluated.turn():
@@ -190,7 +190,7 @@ class DecisionEvaluator:
                 thread = evaluated.lane.thread
                 edited = await thread.run(evaluated.scenario.apply, edits, hidden=hidden)
                 query = (await thread.run(edited.decide)).pending_query
-            if not self.extenders.can_answer(query):
+            if query is None or not self.extenders.can_answer(query):
                 return evaluated
             question = await self.extenders.answer(edited.question, query)
             evaluated = replace(evaluated, scenario=evaluated.scenario.answer(question.query_results))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -45,8 +45,8 @@ class ExtenderClient:
         """Attempts in flight get their answer from the extender they have asked."""
         self._by_name = {extender.name: extender for extender in extenders}
 
-    def can_answer(self, query: ExternalQuery | None) -> TypeGuard[ExternalQuery]:
-        return query is not None and query.payload.get("extender") in self._by_name
+    def can_answer(self, query: ExternalQuery) -> bool:
+        return query.payload.get("extender") in self._by_name
 
     async def answer(self, inputs: DecisionInput, query: ExternalQuery) -> DecisionInput:
         """The inputs with what the extender says. Never fails because of the extender."""

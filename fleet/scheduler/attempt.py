@@ -439,7 +439,7 @@ class AttemptRunner:
                     decision = self._run_plugins(framework, inputs, scope.state)
             record.inputs, record.decision = inputs, decision
             query = decision.pending_query
-            if not self._extenders.can_answer(query):
+            if query is None or not self._extenders.can_answer(query):
                 break
             with self._time_phase(record, "ask"):
                 inputs = await self._extenders.answer(inputs, query)

@@ -171,7 +171,7 @@ def _compute_excess(placement: PlacementInputs, table: Table, cluster: str) -> M
 def decide_asking(inp: DecisionInput, extenders: ExtenderClient) -> tuple[DecisionInput, Decision]:
     """With the inputs of the decision: they have what the extenders answered."""
     decision = decide(inp)
-    while extenders.can_answer(query := decision.pending_query):
+    while (query := decision.pending_query) is not None and extenders.can_answer(query):
         inp = asyncio.run(extenders.answer(inp, query))
         decision = decide(inp)
     return inp, decision
