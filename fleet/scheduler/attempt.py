@@ -28,7 +28,7 @@ from fleet.framework.policy.size import has_more_parts
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.framework import Framework
-from fleet.framework.runtime.reserve_permit import PermitResult, newly_chosen
+from fleet.framework.runtime.reserve_permit import PermitResult
 from fleet.framework.state import CycleState
 from fleet.framework.status import as_error
 from fleet.informers.cache import Caches, PlacementKinds, PolicyVersion
@@ -305,7 +305,7 @@ class AttemptRunner:
             async with self._reserving if scope.framework.profile.hooks["reserve"] else nullcontext():
                 inputs, decision = await self._decide(scope, bindings)
                 permitted: PermitResult | None = None
-                if newly_chosen(decision):
+                if decision.newly_chosen:
                     permitted = await cycle.reserve_and_permit(inputs, decision, scope.state)
                     record.inputs, record.decision = permitted.inputs, permitted.decision
                     self._note_chosen(record.key, permitted.decision, bindings)
@@ -455,7 +455,7 @@ class AttemptRunner:
         """In place of what an earlier decision of the attempt chose."""
         if self._recent is not None:
             self._recent.settle(key)
-            self._recent.assume(key, select_new((target.cluster for target in newly_chosen(decision)), bindings))
+            self._recent.assume(key, select_new((target.cluster for target in decision.newly_chosen), bindings))
 
     def _list_nominated(self, scope: AttemptScope) -> tuple[str, ...]:
         key, profile = scope.record.key, scope.framework.profile

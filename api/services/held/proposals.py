@@ -11,7 +11,6 @@ from fleet.errors import ApiError
 from fleet.explain.answer.answer import AnswerContext
 from fleet.explain.answer.parts import StatusNote
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.runtime.reserve_permit import newly_chosen
 from fleet.model.keys import PRIORITY_CLASS
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Metadata
@@ -30,7 +29,7 @@ class ProposalHolds:
     def build_context(self, decision: Decision) -> AnswerContext:
         if self.foreign is not None:
             return self.foreign
-        is_new = bool(newly_chosen(decision))
+        is_new = bool(decision.newly_chosen)
         messages = [hold.message for hold in self.holds if is_new or not hold.is_of_new_clusters]
         return AnswerContext(
             headline=f"{messages[0]}; the choice" if messages else "",

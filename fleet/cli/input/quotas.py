@@ -9,7 +9,6 @@ from fleet.cli.input.simulation_inputs import PlacementInputs, SimulationInputs
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.reserve_permit import newly_chosen
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import MemberCluster
 from fleet.scheduler.quotas.quota_sums import Quota, QuotaSums, sum_needs
@@ -35,7 +34,7 @@ class QuotaUse:
     def add_decision(self, placement: PlacementInputs, decision: Decision) -> None:
         """For the decisions that follow."""
         if self._sums.quotas:
-            self._add(placement, {target.cluster for target in newly_chosen(decision)} - _list_held(placement))
+            self._add(placement, {target.cluster for target in decision.newly_chosen} - _list_held(placement))
 
     def _add(self, placement: PlacementInputs, clusters: Iterable[str]) -> None:
         amounts = sum_needs(placement.request.needs, map(self._clusters.get, clusters))

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from fleet.cli.input.simulation_inputs import PlacementInputs
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.runtime.reserve_permit import newly_chosen
 from fleet.model.keys import UNSCHEDULED
 from fleet.snapshot.sidedata import ResidentGroup, Residents
 from fleet.snapshot.table import Table
@@ -24,7 +23,7 @@ def find_residents(placements: Iterable[PlacementInputs]) -> Residents:
 def settle_decision(table: Table, placement: PlacementInputs, decision: Decision) -> None:
     """For the decisions that follow."""
     residents = {group: dict(on) for group, on in table.freeze().residents.items()}
-    _add(residents, placement, {target.cluster for target in newly_chosen(decision)})
+    _add(residents, placement, {target.cluster for target in decision.newly_chosen})
     table.settle(residents)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from fleet.cli.input.simulation_inputs import PlacementInputs, SimulationInputs
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.needs import read_row
-from fleet.framework.runtime.reserve_permit import newly_chosen
 from fleet.informers.cache import book_room
 from fleet.scheduler.ledgers.room_ledger import is_included, needs_on, read_report_time
 from fleet.snapshot.capacity import assumed_ledger
@@ -42,7 +41,7 @@ def book_decision(table: Table, placement: PlacementInputs, decision: Decision) 
     """For the decisions that follow. Where the placement has a binding, its room is taken or reported already."""
     request, frame = placement.request, table.freeze()
     known = {binding.spec.target_cluster for binding in placement.bindings}
-    for target in newly_chosen(decision) if any(request.needs) else ():
+    for target in decision.newly_chosen if any(request.needs) else ():
         if target.cluster not in known:
             requests = read_row(request, frame, target.row)
             before = {name: int(frame.ledger(assumed_ledger(name))[target.row]) for name in requests}

@@ -20,7 +20,6 @@ from fleet.external.extender_client import ExtenderClient
 from fleet.external.feed_sources import read_clusters
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.runtime.reserve_permit import newly_chosen
 from fleet.informers.placed_limits import build_columns
 from fleet.informers.recent_placements import PlacedLoad, count_by_load, list_placed, select_new
 from fleet.model.timestamps import parse_timestamp
@@ -151,7 +150,7 @@ def simulate(
         quotas.add_decision(placement, decided.decision)
         if reads_residents:
             settle_decision(table, placement, decided.decision)
-        chosen = (target.cluster for target in newly_chosen(decided.decision))
+        chosen = (target.cluster for target in decided.decision.newly_chosen)
         new = select_new(chosen, placement.bindings)
         for cluster in new if reads_limits else ():
             excess[cluster].update(_compute_excess(placement, table, cluster))

@@ -18,7 +18,6 @@ from fleet.explain.whatif.edits import Edit
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.runtime.effects import EFFECT_HOOKS
-from fleet.framework.runtime.reserve_permit import newly_chosen
 
 Fixing = Callable[[Scenario, Decision], Fixes]
 
@@ -66,6 +65,6 @@ def simulate(
 
 def _list_hooks_to_run(scenario: Scenario, decision: Decision) -> tuple[str, ...]:
     profile = scenario.question.profile
-    if not profile.has_effects or not newly_chosen(decision):
+    if not profile.has_effects or not decision.newly_chosen:
         return ()
     return tuple(hook for hook in EFFECT_HOOKS if profile.hooks[hook])

@@ -122,6 +122,11 @@ class Decision:
         return self.rounds[-1].verdicts if self.rounds else self.fixed_verdicts
 
     @property
+    def newly_chosen(self) -> tuple[Target, ...]:
+        """The targets there is something to do for, in rank order; others are in place since earlier attempts."""
+        return tuple(target for target in self.targets if target.operation is not None)
+
+    @property
     def rejectors(self) -> tuple[str, ...]:
         return () if self.verdicts is None else self.verdicts.rejectors()
 

@@ -33,15 +33,10 @@ class PermitResult:
     failure: Failure | None = None
 
 
-def newly_chosen(decision: Decision) -> tuple[Target, ...]:
-    """The targets there is something to do for, in rank order; others are in place since earlier attempts."""
-    return tuple(target for target in decision.targets if target.operation is not None)
-
-
 async def reserve(inp: DecisionInput, decision: Decision, effects: Effects, *, decide: Decide) -> PermitResult:
     """Reserve all new targets. Errors are never worked around: only a plugin's refusal sets a cluster aside."""
     while True:
-        targets = newly_chosen(decision)
+        targets = decision.newly_chosen
         failure = await effects.run_reserve(targets)
         if failure is None:
             return PermitResult(inp, decision, targets)
@@ -49,7 +44,7 @@ async def reserve(inp: DecisionInput, decision: Decision, effects: Effects, *, d
             return PermitResult(inp, decision, failure=failure)
         inp = excluding(inp, [failure.target.row])
         decision = decide(inp)
-        if not newly_chosen(decision):
+        if not decision.newly_chosen:
             return PermitResult(inp, decision, failure=failure)
 
 
@@ -72,7 +67,7 @@ async def reserve_and_permit(
             return denied
         inp = excluding(reserved.inputs, [denial.target.row])
         decision = decide(inp)
-        if newly_chosen(decision):
+        if decision.newly_chosen:
             continue
         return PermitResult(inp, decision) if effects.is_partial and decision.targets else denied
 
@@ -85,9 +80,9 @@ def decide_without(permitted: PermitResult, refused: Container[str], *, decide: 
     rows = [target.row for target in permitted.targets if target.cluster in refused]
     inp = replace(excluding(before, rows), nominated=kept)
     decision = decide(inp)
-    if not {target.cluster for target in newly_chosen(decision)}.issubset(kept):
+    if not {target.cluster for target in decision.newly_chosen}.issubset(kept):
         known = {target.cluster for target in permitted.decision.targets}
         known |= {binding.spec.target_cluster for binding in before.bindings}
         inp = excluding(inp, (row for row in each_row(frame.valid) if frame.name(row) not in known))
         decision = decide(inp)
-    return PermitResult(inp, decision, newly_chosen(decision))
+    return PermitResult(inp, decision, decision.newly_chosen)

@@ -19,7 +19,7 @@ from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Target
 from fleet.framework.runtime.effects import Failure, HookResult
-from fleet.framework.runtime.reserve_permit import PermitResult, newly_chosen
+from fleet.framework.runtime.reserve_permit import PermitResult
 from fleet.framework.status import NO_DETAILS, Code, Status, code_of
 from fleet.framework.types import GroupState
 from fleet.model.placement_key import PlacementKey
@@ -237,7 +237,7 @@ class GroupAttempt:
     async def _reserve(self, rules: GroupRules, trial: _Trial) -> None:
         results: dict[PlacementKey, PermitResult] = {}
         for key, choice in trial.choices.items():
-            if newly_chosen(choice.decision) and self._may_go_on(rules, trial, key):
+            if choice.decision.newly_chosen and self._may_go_on(rules, trial, key):
                 results[key] = await self._members[key].reserve(choice.inputs, choice.decision)
         failed = [key for key, result in results.items() if result.failure is not None]
         unfit = [key for key, choice in trial.choices.items() if not choice.fits]
@@ -275,11 +275,11 @@ class GroupAttempt:
             choice = choices.get(key)
             if key in self._errors:
                 outcome.set_exception(self._errors[key])
-            elif choice is not None and not newly_chosen(choice.decision) and (choice.decision.active or key in placed):
+            elif choice is not None and not choice.decision.newly_chosen and (choice.decision.active or key in placed):
                 outcome.set_result(None)
             else:
                 is_refused = True
-                target = _NO_TARGET if choice is None else next(iter(newly_chosen(choice.decision)), _NO_TARGET)
+                target = _NO_TARGET if choice is None else next(iter(choice.decision.newly_chosen), _NO_TARGET)
                 own = () if choice is None or choice.fits else choice.decision.rejectors
                 text = f"{message}: {why} {key.name}" if key in named else message
                 outcome.set_exception(GroupRejected(text, target, own, self._describe(trial, key)))

@@ -16,7 +16,6 @@ from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.policy.quotas import CLUSTERS, Quotas, QuotaShare
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.reserve_permit import newly_chosen
 from fleet.model.views import MemberCluster
 from fleet.scheduler.ledgers.room_ledger import needs_on
 from fleet.snapshot.columns.bitset import each_row
@@ -46,7 +45,7 @@ class Overlay:
         """A member that fits. Of quotas, `planned` clusters are kept for it already."""
         request, frame = inputs.request, inputs.frame
         used: Counter[str] = Counter()
-        for target in newly_chosen(decision):
+        for target in decision.newly_chosen:
             nomination = keep_room(request, target.cluster, frame.cluster(target.row))
             self._nominations.append(nomination)
             self._residents.append((request.resident_group, target.cluster, request.key))
