@@ -47,6 +47,9 @@ class ReasonTable:
 
     def __init__(self, *reasons: Reason) -> None:
         self.reasons: Final = reasons
+        self.already_selected: Final = frozenset(
+            number for number, reason in enumerate(reasons, 1) if reason.already_selected
+        )
 
     def __len__(self) -> int:
         return len(self.reasons)

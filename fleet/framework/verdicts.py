@@ -243,7 +243,7 @@ class Verdicts:
         reason = rejection.verdict.reason
         if rejection.verdict.statuses is not None or not isinstance(reason, int):
             return False
-        return self.judges[rejection.plugin].reasons[reason].already_selected
+        return reason in self.judges[rejection.plugin].reasons.already_selected
 
     def _name(self, rejection: FilterRejection, reason: int) -> str:
         if rejection.verdict.statuses is not None:

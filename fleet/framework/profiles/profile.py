@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -53,6 +54,11 @@ _OF_CLUSTERS: Final = frozenset(
     ("labels", "namespaces", "obsolete", "picks", "properties", "signals", "taints", "usage")
 )
 """In READS: columns of the clusters' objects and of the placement's own bindings."""
+_OF_THE_CLUSTER: Final = frozenset(
+    (BINDINGS, "labels", "namespaces", "properties", "room", "signals", "taints", "usage")
+)
+_OF_THE_PLACEMENT: Final = frozenset(("obsolete", "picks"))
+"""An attempt leaves no binding of an earlier policy, and clusters in use are compared by what looks for changes."""
 _JUDGING_HOOKS: Final = ("postBatch", "preFilter", "filter", "postFilter", "preScore", "score")
 _IN_TREE: Final = "plugins."
 _EXACTLY_ONE: Final = ("queueSort", "batch", "sort")
@@ -114,8 +120,10 @@ class BoundHook(NamedTuple):
     weight: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CompiledProfile:
+    """What every attempt asks is found once."""
+
     scheduler_name: str
     hooks: Mapping[str, tuple[BoundHook, ...]]
     judges: tuple[Judge, ...]
@@ -152,21 +160,40 @@ class CompiledProfile:
     reads_residents: bool
     """Whether any plugin reads the placements on clusters, and so the labels of the placement that is decided."""
     has_effects: bool
-    quota_readers: frozenset[str] = field(init=False, compare=False)
-    """The plugins that read what is in use of quotas."""
-    _plugins: tuple[tuple[str, Any], ...] = field(init=False, repr=False, compare=False)
-    """The ones with a Filter in their order, then the others in the order of hooks."""
     _by_method: dict[str, tuple[tuple[str, Any], ...]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
-    def __post_init__(self) -> None:
-        """What every attempt asks is found once."""
+    @cached_property
+    def _plugins(self) -> tuple[tuple[str, Any], ...]:
+        """The ones with a Filter in their order, then the others in the order of hooks."""
         hooks = (self.filters, *self.hooks.values())
-        plugins = tuple({entry.name: entry.plugin for hook in hooks for entry in hook}.items())
-        readers = frozenset(name for name, plugin in plugins if "quotas" in _trait(plugin, "READS"))
-        object.__setattr__(self, "_plugins", plugins)
-        object.__setattr__(self, "quota_readers", readers)
+        return tuple({entry.name: entry.plugin for hook in hooks for entry in hook}.items())
+
+    @cached_property
+    def quota_readers(self) -> frozenset[str]:
+        """The plugins that read what is in use of quotas."""
+        return frozenset(name for name, plugin in self._plugins if "quotas" in _trait(plugin, "READS"))
+
+    @cached_property
+    def cluster_comparers(self) -> frozenset[str]:
+        """The plugins that judge a cluster by more than itself, also in what they read: side data is kept for the whole
+        fleet."""
+        return frozenset(entry.name for entry in self._refusing if not _is_row_local(entry.plugin))
+
+    @cached_property
+    def reads_policy_only(self) -> bool:
+        """Whether what they say depends on nothing else of a request."""
+        return all(_trait(entry.plugin, "READS_POLICY_ONLY") for entry in self._refusing)
+
+    @property
+    def _refusing(self) -> tuple[BoundHook, ...]:
+        return (*self.pre_filter, *self.filters, *self.post_batch, *self.post_filter)
+
+    @cached_property
+    def expiring(self) -> frozenset[str]:
+        """Those to which time only makes clusters expire."""
+        return frozenset(entry.name for entry in self._refusing if _trait(entry.plugin, "ONLY_EXPIRES"))
 
     @property
     def event_sources(self) -> EventSources:
@@ -181,26 +208,26 @@ class CompiledProfile:
                 sources.append(RegisteredSource(name, AnyUpdate(), name in fixed))
         return sources
 
-    @property
+    @cached_property
     def reads_requests(self) -> bool:
         """Whether any plugin reads what a placement requests."""
         return any(_trait(plugin, "READS_REQUESTS") for _, plugin in self._plugins)
 
-    @property
+    @cached_property
     def reads_limits(self) -> bool:
         """Whether any plugin reads the limits of the selected workloads."""
         return any(_trait(plugin, "READS_LIMITS") for _, plugin in self._plugins)
 
-    @property
+    @cached_property
     def reads_placed_limits(self) -> bool:
         """Whether any plugin reads by how much limits exceed requests on clusters."""
         return any("limits" in _trait(plugin, "READS") for _, plugin in self._plugins)
 
-    @property
+    @cached_property
     def reads_quotas(self) -> bool:
         return bool(self.quota_readers)
 
-    @property
+    @cached_property
     def reads_clusters_only(self) -> bool:
         """Whether decisions depend on nothing but the placement, its bindings, the objects of clusters and the time.
         What a plugin from elsewhere reads is not known."""
@@ -212,7 +239,7 @@ class CompiledProfile:
             and all(_OF_CLUSTERS.issuperset(_trait(entry.plugin, "READS")) for entry in judging)
         )
 
-    @property
+    @cached_property
     def decides_groups(self) -> bool:
         """Whether placements may belong to groups."""
         return bool(self.find_plugins("placement_feasible"))
@@ -222,11 +249,11 @@ class CompiledProfile:
         verdicts = [plugin.placement_feasible(state) for _, plugin in self.find_plugins("placement_feasible")]
         return max(verdicts, key=lambda status: code_of(status) is Code.UNSCHEDULABLE, default=None)
 
-    @property
+    @cached_property
     def asks_extenders(self) -> bool:
         return any(isinstance(entry.plugin, Extender) for entry in (*self.filters, *self.scores))
 
-    @property
+    @cached_property
     def evicts(self) -> bool:
         """Whether a plugin reads which bindings could leave, to make room by that."""
         return any(BINDINGS in _trait(entry.plugin, "READS") for entry in self.post_filter)
@@ -511,6 +538,11 @@ def _is_write_path(binders: tuple[BoundHook, ...]) -> bool:
 
 def is_in_tree(plugin: Any) -> bool:
     return type(plugin).__module__.startswith(_IN_TREE)
+
+
+def _is_row_local(plugin: Any) -> bool:
+    read = {column.partition(":")[0] for column in _trait(plugin, "READS")}
+    return bool(_trait(plugin, "ROW_LOCAL")) and read <= _OF_THE_CLUSTER | _OF_THE_PLACEMENT
 
 
 def _trait(plugin: Any, name: str) -> Any:

@@ -30,12 +30,11 @@ from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import HookContext
 from fleet.framework.cycle.runner import Runner
 from fleet.framework.policy.size import has_more_parts
-from fleet.framework.profiles.profile import BINDINGS, BoundHook, CompiledProfile, is_in_tree
+from fleet.framework.profiles.profile import BoundHook, CompiledProfile, is_in_tree
 from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.purity_guard import Phase, enter_phase
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, code_of
-from fleet.framework.types import PluginTraits
 from fleet.informers.cache import Caches, book_room, is_latest
 from fleet.kube.scopes import owner_key
 from fleet.model.keys import BOUND, PICK_FIXED, PICK_N, SCHEDULED, UNSCHEDULED
@@ -60,12 +59,6 @@ Booked = Mapping[str, int]
 Concern = Callable[[Iterable[PlacementKey]], bool]
 """Whether a change may help placements that are decided together."""
 GroupName = tuple[str, bytes, tuple[str | None, ...]]
-
-_OF_THE_CLUSTER: Final = frozenset(
-    (BINDINGS, "labels", "namespaces", "properties", "room", "signals", "taints", "usage")
-)
-_OF_THE_PLACEMENT: Final = frozenset(("obsolete", "picks"))
-"""An attempt leaves no binding of an earlier policy, and clusters in use are compared here."""
 
 
 class SideData(NamedTuple):
@@ -361,11 +354,7 @@ class _Judge:
 
     def __init__(self, profile: CompiledProfile, before: Frame, after: Frame, *, now: int) -> None:
         self._profile = profile
-        entries = (*profile.pre_filter, *profile.filters, *profile.post_batch, *profile.post_filter)
-        plugins = {entry.name: entry.plugin for entry in entries}
-        self._comparing = frozenset(name for name, plugin in plugins.items() if not _is_row_local(plugin))
-        """Plugins that look beyond the cluster."""
-        self._by_policy = all(_trait(plugin, "READS_POLICY_ONLY") for plugin in plugins.values())
+        self._comparing, self._by_policy = profile.cluster_comparers, profile.reads_policy_only
         self._nominated = frozenset(each.placement for each in (*before.nominations, *after.nominations))
         """Placements that room is kept for: to them, it is free."""
         self._placed = frozenset(each.placement for frame in (before, after) for each in chain(*frame.placed))
@@ -532,7 +521,7 @@ class _ClusterAlone:
         if not self._profile.post_filter or not self._frame.valid or request.placement_type != PICK_N:
             return False
         ctx = self._clock_ctx = self._begin_context()
-        ctx.expiring = frozenset(entry.name for entry in self._profile.filters if _only_expires(entry))
+        ctx.expiring = self._profile.expiring
         ctx.shortfall = 1
         runner = Runner(self._profile, ctx, CycleState(), request)
         verdicts = runner.run_filter(self._frame, runner.run_pre_filter(self._frame))
@@ -550,7 +539,7 @@ class _ClusterAlone:
         return answer, code_of(status)
 
     def _context_of(self, entry: BoundHook) -> HookContext:
-        return self._ctx if _only_expires(entry) else self._clock_ctx
+        return self._ctx if entry.name in self._profile.expiring else self._clock_ctx
 
 
 class _ClockContext(HookContext):
@@ -570,17 +559,3 @@ class _ClockContext(HookContext):
 
 def _may_take(key: PlacementKey, placed: Container[PlacementKey], in_flight: Container[PlacementKey]) -> bool:
     return key not in placed or key in in_flight
-
-
-def _only_expires(entry: BoundHook) -> bool:
-    return bool(_trait(entry.plugin, "ONLY_EXPIRES"))
-
-
-def _is_row_local(plugin: Any) -> bool:
-    """Also in what it reads: side data is kept for the whole fleet."""
-    read = {column.partition(":")[0] for column in _trait(plugin, "READS")}
-    return bool(_trait(plugin, "ROW_LOCAL")) and read <= _OF_THE_CLUSTER | _OF_THE_PLACEMENT
-
-
-def _trait(plugin: Any, name: str) -> Any:
-    return getattr(plugin, name, getattr(PluginTraits, name))
