@@ -229,8 +229,7 @@ def is_scheduler_name(name: str) -> bool:
     return name in ("", DEFAULT_SCHEDULER) or is_label(name)
 
 
-def parse_gates(annotations: Mapping[str, str]) -> tuple[Gate, ...]:
-    text = annotations.get(GATES, "")
+def parse_gates(text: str) -> tuple[Gate, ...]:
     return tuple(Gate(name=name.strip()) for name in text.split(",")) if text.strip() else ()
 
 
@@ -239,7 +238,7 @@ def _find_annotation_problems(annotations: Mapping[str, str]) -> Iterator[Policy
     if options != OPTIONS_REQUIRED:
         message = f"{options!r} has no meaning: write {OPTIONS_REQUIRED}, or leave the annotation out"
         yield PolicyProblem(annotation_field(OPTIONS), options, message)
-    for gate in parse_gates(annotations):
+    for gate in parse_gates(annotations.get(GATES, "")):
         if not is_label(gate.name):
             message = f"{gate.name!r} is no name of a gate: use lower-case letters, digits and dashes"
             yield PolicyProblem(annotation_field(GATES), annotations[GATES], message)

@@ -27,6 +27,7 @@ from fleet.framework.request import (
 from fleet.informers.cache import Caches
 from fleet.model.keys import (
     AFFINITY,
+    GATES,
     GROUP,
     LOCALITY,
     MIN_TARGETS,
@@ -226,7 +227,8 @@ def find_approval_plugin(profile: CompiledProfile) -> Any:
 
 def merge_gates(metadata: Metadata, companion: Companion) -> tuple[Gate, ...]:
     """Each name once; the companion may say more about a gate of the annotation."""
-    gates = {gate.name: gate for gate in parse_gates(metadata.annotations or {})}
+    said = metadata.annotation(GATES)
+    gates = {gate.name: gate for gate in parse_gates(said)} if said else {}
     return tuple((gates | {gate.name: gate for gate in companion.gates}).values())
 
 

@@ -73,9 +73,9 @@ class PreEnqueueRunner:
         """A placement whose priority is unknown is held; until then it ranks as one without."""
         placement = self.caches.placement(key)
         metadata = Metadata() if placement is None else placement.view.metadata
-        profile = self._choose(metadata).profile
+        profile = self.frameworks.choose(self.companions.scheduler_name_of(metadata)).profile
         try:
-            priority = self._find_priority(key, metadata)
+            priority = self._find_priority(self.companions.find(key), metadata)
         except InputError:
             priority = 0
         policy = BACKOFF_POLICY if profile.backoff_on_rejection else DEFAULT_POLICY
@@ -90,25 +90,27 @@ class PreEnqueueRunner:
             self.compiler.drop(item.key)
             return None
         metadata = placement.view.metadata
-        if self.frameworks.is_foreign(self.companions.scheduler_name_of(metadata)):
+        scheduler_name = self.companions.scheduler_name_of(metadata)
+        if self.frameworks.is_foreign(scheduler_name):
             return None
         companion = self.companions.find(item.key)
         if companion.problem:
             return PreEnqueueGate(COMPANION, f"its options cannot be used: {companion.problem}")
-        profile = self._choose(metadata).profile
+        framework = self.frameworks.choose(scheduler_name)
+        profile = framework.profile
         if companion.approvals and find_approval_plugin(profile) is None:
             return PreEnqueueGate(COMPANION, describe_missing_plugin(profile.scheduler_name))
-        if self.companions.group_of(metadata) and not profile.decides_groups:
-            text = describe_lone_member(self.companions.group_of(metadata), profile.scheduler_name)
-            return PreEnqueueGate(GANG, text)
+        group = self.companions.group_of(metadata)
+        if group and not profile.decides_groups:
+            return PreEnqueueGate(GANG, describe_lone_member(group, profile.scheduler_name))
         if companion is NO_COMPANION and metadata.annotation(OPTIONS) == OPTIONS_REQUIRED:
             kind = self.caches.kinds_of(item.key).scope.options.kind
             return PreEnqueueGate(COMPANION, f"OptionsMissing: there is no {kind} {item.key} yet")
         try:
-            self._find_priority(item.key, metadata)
+            self._find_priority(companion, metadata)
         except InputError as error:
             return PreEnqueueGate(PRIORITY, str(error))
-        return self._run_plugins(item, metadata, companion)
+        return self._run_plugins(framework, item, metadata, companion)
 
     def list_users(self, class_name: str) -> Iterator[PlacementKey]:
         """The placements that name the PriorityClass; all that name any for an empty name."""
@@ -123,15 +125,13 @@ class PreEnqueueRunner:
 
     # --- details ------------------------------------------------------------------------------------------------------
 
-    def _choose(self, metadata: Metadata) -> Framework:
-        return self.frameworks.choose(self.companions.scheduler_name_of(metadata))
+    def _find_priority(self, companion: Companion, metadata: Metadata) -> int:
+        return self.classes.find_priority(companion, metadata.annotation(PRIORITY_CLASS) or "")
 
-    def _find_priority(self, key: PlacementKey, metadata: Metadata) -> int:
-        return self.classes.find_priority(self.companions.find(key), metadata.annotation(PRIORITY_CLASS) or "")
-
-    def _run_plugins(self, item: QueueItem, metadata: Metadata, companion: Companion) -> PreEnqueueGate | None:
-        framework, gates = self._choose(metadata), merge_gates(metadata, companion)
-        plugins = framework.profile.hooks[HOOK]
+    def _run_plugins(
+        self, framework: Framework, item: QueueItem, metadata: Metadata, companion: Companion
+    ) -> PreEnqueueGate | None:
+        gates, plugins = merge_gates(metadata, companion), framework.profile.hooks[HOOK]
         if gates and not any(entry.name == _GATES.name for entry in plugins):
             plugins = (_GATES, *plugins)
         if not plugins:

@@ -482,11 +482,15 @@ class Scheduler:
             self._caches.watch_groups()
 
     def _list_siblings(self, key: PlacementKey) -> list[PlacementKey]:
-        return self._groups.list_siblings(key) if self._profile_of_key(key).decides_groups else []
+        siblings = self._groups.list_siblings(key)
+        return siblings if siblings and self._profile_of_key(key).decides_groups else []
 
     def _begin_group(self, key: PlacementKey, members: Iterable[PlacementKey]) -> GroupAttempt | None:
-        profile, group = self._profile_of_key(key), self._groups.find_group(key)
-        if group is None or not profile.decides_groups:
+        group = self._groups.find_group(key)
+        if group is None:
+            return None
+        profile = self._profile_of_key(key)
+        if not profile.decides_groups:
             return None
         return GroupAttempt(group, members, store=self._groups, read_frame=self.table.frame, judge=profile.judge_group)
 

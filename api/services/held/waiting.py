@@ -97,6 +97,8 @@ def describe_waiting(
 def list_denials(backend: Backend, placement: LivePlacement, visibility: Visibility) -> Iterator[DenialModel]:
     """Those that count now. Words about one cluster may name others: only who sees all of them gets them."""
     key, now = PlacementKey.parse(placement.key), backend.live.now()
+    if not backend.live.caches.approvals(key):
+        return
     facts = backend.live.read_approval_facts(key)
     rules = backend.live.list_approval_rules(key, facts)
     for cluster in sorted({approval.spec.cluster for approval in facts.approvals}):
