@@ -10,8 +10,7 @@ from starlette.responses import Response
 
 from api.http.examples import get_example, get_example_text
 from api.http.schema import ClusterPath, NamePath, NamespacePath, describe_answers
-from api.routers.parsed_targets import ParsedTargetRoute
-from api.routers.request_context import CurrentRequest, parse_namespace
+from api.routers.request_context import CurrentRequest, ParsedTargetRoute, parse_namespace
 from api.services.answers import answer_why
 from api.services.decisions.departures import refuse_cluster
 from api.services.why import FixMode, WhyQuery

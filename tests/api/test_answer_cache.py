@@ -31,8 +31,7 @@ from api.live.answer_cache import (
     encode_answer,
 )
 from api.routers import why
-from api.routers.parsed_targets import ParsedTargetRoute
-from api.routers.request_context import AppState
+from api.routers.request_context import AppState, ParsedTargetRoute
 from api.services.why import explain_placement
 from fleet.clock import Clock, SystemClock, to_nanoseconds
 from fleet.kube.cache.store import Codec, Store
@@ -341,7 +340,7 @@ async def test_parsed_parameters_are_kept_for_few_short_targets(stage: Stage) ->
     [route] = (each for each in why.router.routes if isinstance(each, ParsedTargetRoute) and "placements" in each.path)
     route._parsed.clear()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("api.routers.parsed_targets._MOST_TARGETS", 5)
+        patched.setattr("api.routers.request_context._MOST_TARGETS", 5)
         for number in range(20):
             await stage.get(WHY.format("web") + f"?limit={number + 1}")
     kept = list(route._parsed)
