@@ -61,8 +61,7 @@ from fleet.scheduler.quotas.quota_ledger import QuotaLedger
 from fleet.scheduler.requests import RequestCache
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import Settings
-from fleet.snapshot.frame import Frame
-from fleet.snapshot.question_frames import QuestionFrames
+from fleet.snapshot.frame import Frame, QuestionFrames
 
 _MOST_DEPARTURES: Final = 1000
 _LISTED_AT_ONCE: Final = 100

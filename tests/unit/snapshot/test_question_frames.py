@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from fleet.snapshot import Frame, Table
-from fleet.snapshot.question_frames import QuestionFrames
+from fleet.snapshot.frame import QuestionFrames
 from tests.builders import ClusterBuilder, a_cluster, a_table, clusters, names_in
 
 
