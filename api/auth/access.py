@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from api.auth.review_limits import REVIEWS_OF_A_CALLER, KeyedLimit, TokenLanes
+from api.http.limits import REVIEWS_OF_A_CALLER, KeyedLimit, TokenLanes
 from fleet.clock import Clock
 from fleet.errors import ApiError, BadRequest, ConfigurationError, Invalid, UnreadableAnswer
 from fleet.kube.api import Api, Method, Request

@@ -1,4 +1,5 @@
-"""Limits of one process and of each caller: evaluations in flight, open streams.
+"""Limits of one process and of each caller: evaluations in flight, open streams, and reviews that the hub does for the
+API, so that no caller waits for the reviews of others.
 
 Evaluations take turns, those on large policies among themselves. Where the scheduler shares the loop, it has priority:
 each evaluation is followed by a cooldown, as long as the evaluation while the scheduler is idle, and many times as long
@@ -8,15 +9,15 @@ while placements wait.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from statistics import median
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -27,6 +28,12 @@ from fleet.clock import Clock
 EVALUATIONS: Final = 8
 STREAMS: Final = 64
 STREAMS_OF_A_CALLER: Final = 16
+REVIEWS_OF_A_CALLER: Final = 32
+"""Access reviews in flight; further ones of the same caller wait."""
+UNKNOWN_TOKENS: Final = 16
+"""Reviews in flight of tokens that the hub has not accepted before."""
+UNKNOWN_TOKENS_WAITING: Final = 512
+_MOST_ACCEPTED: Final = 10_000
 _MOST_TIMES: Final = 4
 """Of the limit, with one each of callers who have none under way."""
 _IDLE_FACTOR: Final = 1
@@ -42,6 +49,7 @@ _FIRST_ESTIMATE: Final = 1.0
 """Assumed seconds of an evaluation before any has ended."""
 _SAMPLES: Final = 8
 
+K = TypeVar("K", bound=Hashable)
 _Ticket = tuple[int, int]
 """How many requests of the same caller were in flight before, and a rising number."""
 
@@ -268,3 +276,68 @@ class _FairLock:
     def _drop_cancelled(self) -> None:
         while self._waiters and self._waiters[0][-1].done():
             heappop(self._waiters)
+
+
+# --- reviews ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Share:
+    slots: asyncio.Semaphore
+    users: int = 0
+
+
+class KeyedLimit(Generic[K]):
+    """At most `limit` in flight for each key."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._shares: dict[K, _Share] = {}
+
+    @asynccontextmanager
+    async def slot(self, key: K) -> AsyncIterator[None]:
+        share = self._shares.setdefault(key, _Share(asyncio.Semaphore(self._limit)))
+        share.users += 1
+        try:
+            async with share.slots:
+                yield
+        finally:
+            share.users -= 1
+            if not share.users:
+                del self._shares[key]
+
+
+@dataclass(slots=True)
+class TokenLanes:
+    """Tokens that were accepted before never wait for unknown ones, which anybody can send any number of."""
+
+    limit: int = UNKNOWN_TOKENS
+    most_waiting: int = UNKNOWN_TOKENS_WAITING
+    _accepted: OrderedDict[bytes, None] = field(default_factory=OrderedDict, init=False)
+    _unknown: KeyedLimit[None] = field(init=False)
+    _under_way: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._unknown = KeyedLimit(self.limit)
+
+    def note_result(self, digest: bytes, *, is_accepted: bool) -> None:
+        self._accepted.pop(digest, None)
+        if is_accepted:
+            self._accepted[digest] = None
+            if len(self._accepted) > _MOST_ACCEPTED:
+                self._accepted.popitem(last=False)
+
+    @asynccontextmanager
+    async def slot(self, digest: bytes) -> AsyncIterator[None]:
+        """Refuses an unknown token when too many others wait."""
+        if digest in self._accepted:
+            yield
+            return
+        if self._under_way >= self.limit + self.most_waiting:
+            raise busy(self._under_way, "reviews of unknown tokens", seconds=1)
+        self._under_way += 1
+        try:
+            async with self._unknown.slot(None):
+                yield
+        finally:
+            self._under_way -= 1

@@ -8,7 +8,7 @@ import contextlib
 import pytest
 
 from api.auth.access import AccessRequest, Caller, HubAuthorizer
-from api.auth.review_limits import REVIEWS_OF_A_CALLER, UNKNOWN_TOKENS, UNKNOWN_TOKENS_WAITING, KeyedLimit, TokenLanes
+from api.http.limits import REVIEWS_OF_A_CALLER, UNKNOWN_TOKENS, UNKNOWN_TOKENS_WAITING, KeyedLimit, TokenLanes
 from api.http.problems import ProblemError
 from fleet.kube.api import Request
 from tests.faults.virtual import VirtualClock, virtual
