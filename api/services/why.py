@@ -46,8 +46,15 @@ from api.services.held.headlines import (
     describe_waited,
     note_foreign,
 )
-from api.services.held.preempting import describe_preempting, list_preemptions
-from api.services.held.waiting import describe_gate, describe_waiting, list_answerable, list_clearable, list_denials
+from api.services.held.waiting import (
+    describe_gate,
+    describe_preempting,
+    describe_waiting,
+    list_answerable,
+    list_clearable,
+    list_denials,
+    list_preemptions,
+)
 from api.waiting_models import DenialModel, GateModel, WaitingModel
 from api.why_models import PreemptingModel, QueueModel, Waker, WhyAnswer
 from fleet.errors import HistoryUnavailable

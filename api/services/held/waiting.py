@@ -1,13 +1,13 @@
-"""Placements that wait for approval, or at a gate.
+"""Placements that wait for approval, for room that is being made, or at a gate.
 
 What waits stands in the status of companions, which the leader writes: any replica can tell it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -15,9 +15,9 @@ from api.auth.access import approval_access, options_access, placement_access
 from api.auth.permissions import Permissions, Visibility
 from api.http.problems import ProblemError, not_found, refusal
 from api.live.backend import Backend
-from api.live.live import LivePlacement
+from api.live.live import LivePlacement, LiveState
 from api.waiting_models import DenialModel, GateModel, WaitingList, WaitingModel, WaitingTargetModel
-from api.why_models import QueueModel
+from api.why_models import MakingRoomModel, Phase, PreemptingModel, QueueModel, VictimBudgetModel
 from fleet.clock import SECOND
 from fleet.framework.approvals import DENIED, PLUGIN, ApprovalFacts, find_expiry, judge, may_answer
 from fleet.informers.cache import PlacementKinds
@@ -31,6 +31,7 @@ from fleet.model.views import (
     Placement,
     PlacementApproval,
     PlacementOptions,
+    PreemptionStatus,
     WaitingTarget,
 )
 from fleet.scheduler.binding.companion_status import GATED, WAITING
@@ -146,6 +147,49 @@ def describe_gate(
     options = backend.live.caches.kinds_of(key).scope.options
     who = f"everybody who may update {options.plural}.{options.group}" if left else ""
     return GateModel(by=by, message=message, since=since, gates=left, cleared_by=who, clearable=clearable)
+
+
+# --- room -------------------------------------------------------------------------------------------------------------
+
+
+def list_preemptions(placement: LivePlacement) -> tuple[PreemptionStatus, ...]:
+    """Of this placement, not of an earlier one of its name."""
+    if placement.options is None:
+        return ()
+    status = placement.options.view.status
+    return status.preemptions if status.placement_uid == placement.placement.view.metadata.uid else ()
+
+
+def describe_preempting(
+    live: LiveState, placement: LivePlacement, visibility: Visibility, readable: Collection[str]
+) -> PreemptingModel | None:
+    preemptions = list_preemptions(placement)
+    if not preemptions:
+        return None
+    shown = [each for each in preemptions if not visibility.hides(each.cluster)]
+    return PreemptingModel(
+        clusters=tuple(_build_room(live, each, readable) for each in shown),
+        redacted=len(preemptions) - len(shown),
+    )
+
+
+def _build_room(live: LiveState, preemption: PreemptionStatus, readable: Collection[str]) -> MakingRoomModel:
+    victims = tuple(victim for victim in preemption.victims if victim in readable)
+    return MakingRoomModel(
+        cluster=preemption.cluster,
+        phase=cast(Phase, preemption.phase),
+        since=preemption.since,
+        victims=victims,
+        hidden=len(preemption.victims) - len(victims),
+        budgets=tuple(_list_budgets(live, victims)),
+    )
+
+
+def _list_budgets(live: LiveState, victims: Iterable[str]) -> Iterator[VictimBudgetModel]:
+    for victim in victims:
+        budget = live.find_budget(victim)
+        if budget is not None:
+            yield VictimBudgetModel(placement=victim, rule=budget.rule, disruptions=budget.disruptions)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
