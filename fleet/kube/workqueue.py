@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from fleet.clock import SECOND, Clock, to_nanoseconds
@@ -108,6 +109,29 @@ class WorkQueue(Generic[K]):
     def finish(self, key: K) -> None:
         self._keys.finish(key)
         self._driver.notify()
+
+    async def work(
+        self, process: Callable[[K], Awaitable[object]], *, report: Callable[[K, Exception], None] | None = None
+    ) -> None:
+        """Processes one key after the other, until the queue is closed. With `report`, which is called with what fails,
+        a key is retried after an error, and forgotten after a success."""
+        with suppress(QueueClosed):
+            while True:
+                key = await self.get()
+                try:
+                    await process(key)
+                except QueueClosed:
+                    raise
+                except Exception as error:
+                    if report is None:
+                        raise
+                    report(key, error)
+                    self.retry(key)
+                else:
+                    if report is not None:
+                        self.forget(key)
+                finally:
+                    self.finish(key)
 
     def close(self) -> None:
         """No key is handed out any more: workers that wait return, workers with a key finish it.

@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from fleet.clock import Clock
-from fleet.errors import ApiError, LeadershipLost, NotFound, NotLeading, QueueClosed
+from fleet.errors import ApiError, LeadershipLost, NotFound, NotLeading
 from fleet.kube.api import Api, WriteGate
 from fleet.kube.backoff import JITTER, Jitter
 from fleet.kube.cache.reflector import ListFilter
@@ -149,19 +149,10 @@ class Operator:
         self._queue.add(key)  # it may be gone, and have left objects
         try:
             async with self._target.open(lambda: self._queue.add(key)):
-                await self._reconcile_all()
+                await self._queue.work(self._reconcile)
         finally:
             self._queue.close()
             self._gate.close()
-
-    async def _reconcile_all(self) -> None:
-        with suppress(QueueClosed):
-            while True:
-                key = await self._queue.get()
-                try:
-                    await self._reconcile(key)
-                finally:
-                    self._queue.finish(key)
 
     # --- event handlers -----------------------------------------------------------------------------------------------
 

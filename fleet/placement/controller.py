@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Set
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
 import structlog
 
 from fleet.clock import Clock
-from fleet.errors import ApiError, LeadershipLost, NotLeading, QueueClosed, StaleInputs
+from fleet.errors import ApiError, LeadershipLost, NotLeading, StaleInputs
 from fleet.informers.cache import Caches
 from fleet.kube.scopes import find_scope
 from fleet.kube.workqueue import WorkQueue
@@ -101,18 +101,9 @@ class PlacementController:
             self._metrics.set_workers(kinds.scope.placement.plural, self._workers)
         async with asyncio.TaskGroup() as group:
             for position in range(self._workers):
-                group.create_task(self._run_worker(), name=f"placement worker {position}")
+                group.create_task(self._queue.work(self._reconcile), name=f"placement worker {position}")
             await stopping.wait()
             self._queue.close()
-
-    async def _run_worker(self) -> None:
-        with suppress(QueueClosed):
-            while True:
-                key = await self._queue.get()
-                try:
-                    await self._reconcile(key)
-                finally:
-                    self._queue.finish(key)
 
     async def _reconcile(self, key: str) -> None:
         started, controller = self._clock.monotonic(), find_scope(key).placement.plural

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Set
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import structlog
 
 from fleet.clock import Clock
-from fleet.errors import QueueClosed, StaleInputs
+from fleet.errors import StaleInputs
 from fleet.framework.operations import holds_finalizer
 from fleet.informers.cache import PlacementKinds
 from fleet.kube.objects import Mutation, RetryPolicy, update_with_retries
@@ -143,7 +142,7 @@ class BindingReleases:
         """Until closed."""
         async with asyncio.TaskGroup() as group:
             for number in range(_WORKERS):
-                group.create_task(self._work(), name=f"binding releases {number}")
+                group.create_task(self._queue.work(self._process), name=f"binding releases {number}")
 
     def close(self) -> None:
         self._queue.close()
@@ -152,15 +151,6 @@ class BindingReleases:
         return self._queue.in_flight
 
     # --- inside -------------------------------------------------------------------------------------------------------
-
-    async def _work(self) -> None:
-        with suppress(QueueClosed):
-            while True:
-                key = await self._queue.get()
-                try:
-                    await self._process(key)
-                finally:
-                    self._queue.finish(key)
 
     async def _process(self, key: str) -> None:
         pending = self._pending.pop(key, None)

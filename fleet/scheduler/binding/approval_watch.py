@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from fleet.clock import SECOND, Clock, epoch_nanoseconds
-from fleet.errors import NotFound, QueueClosed
+from fleet.errors import NotFound
 from fleet.framework.approvals import DENIED, PLUGIN, ApprovalFacts, judge
 from fleet.informers.cache import Caches
 from fleet.kube.resource import key_of
@@ -63,18 +63,7 @@ class ApprovalWatch:
             for approval in kinds.approvals.store.values():
                 self._note_expiry(approval.view)
                 self._due.add(_placement_of(approval.view))
-        with suppress(QueueClosed):
-            while True:
-                key = await self._due.get()
-                try:
-                    await self._process(key)
-                except Exception as error:
-                    log.warning("approvals could not be cleaned up", placement=str(key), error=str(error))
-                    self._due.retry(key)
-                else:
-                    self._due.forget(key)
-                finally:
-                    self._due.finish(key)
+        await self._due.work(self._process, report=_log_failure)
 
     def close(self) -> None:
         self._due.close()
@@ -143,3 +132,7 @@ class ApprovalWatch:
 
 def _placement_of(approval: PlacementApproval) -> PlacementKey:
     return PlacementKey(approval.metadata.namespace, approval.spec.placement)
+
+
+def _log_failure(key: PlacementKey, error: Exception) -> None:
+    log.warning("approvals could not be cleaned up", placement=str(key), error=str(error))

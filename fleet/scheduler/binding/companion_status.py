@@ -7,7 +7,6 @@ is kept here as well, so that a hub without the definitions schedules alike: the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -131,18 +130,7 @@ class CompanionStatus:
         for kinds in self._caches.kinds:
             for options in kinds.options.store.values():
                 self._enqueue(PlacementKey.of(options.view.metadata))
-        with suppress(QueueClosed):
-            while True:
-                key = await self._queue.get()
-                try:
-                    await self._reconcile(key)
-                except Exception as error:
-                    log.warning("the status of options could not be written", placement=str(key), error=str(error))
-                    self._queue.retry(key)
-                else:
-                    self._queue.forget(key)
-                finally:
-                    self._queue.finish(key)
+        await self._queue.work(self._reconcile, report=_log_failure)
 
     def close(self) -> None:
         self._queue.close()
@@ -359,3 +347,7 @@ def _encode_entry(entry: WaitingEntry) -> dict[str, str]:
     deadline = {} if entry.deadline is None else {"deadline": format_timestamp(entry.deadline)}
     about = {"cluster": entry.cluster, "plugin": entry.plugin, "rule": entry.rule}
     return {**about, "since": format_timestamp(entry.since), **deadline}
+
+
+def _log_failure(key: PlacementKey, error: Exception) -> None:
+    log.warning("the status of options could not be written", placement=str(key), error=str(error))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 import structlog
 
 from fleet.clock import SECOND, Clock, epoch_nanoseconds
-from fleet.errors import QueueClosed, StaleInputs
+from fleet.errors import StaleInputs
 from fleet.framework.operations import unschedule
 from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import Caches
@@ -83,20 +82,7 @@ class GroupStatus:
         """While this process leads, until closed."""
         for name in self._groups.list_names():
             self._queue.add(name)
-        with suppress(QueueClosed):
-            while True:
-                name = await self._queue.get()
-                try:
-                    await self._reconcile(name)
-                except QueueClosed:
-                    raise
-                except Exception as error:
-                    log.warning("the status of a group could not be written", group=str(name), error=str(error))
-                    self._queue.retry(name)
-                else:
-                    self._queue.forget(name)
-                finally:
-                    self._queue.finish(name)
+        await self._queue.work(self._reconcile, report=_log_failure)
 
     def close(self) -> None:
         self._queue.close()
@@ -208,3 +194,7 @@ def _describe_degraded(progress: GroupProgress) -> tuple[bool, str, str]:
     if not progress.degraded:
         return False, "NotDegraded", "all are bound that were decided together"
     return True, "Unwinding" if progress.unwinds else "PartlyBound", progress.degraded
+
+
+def _log_failure(group: PlacementKey, error: Exception) -> None:
+    log.warning("the status of a group could not be written", group=str(group), error=str(error))

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Protocol
 
 import structlog
 
 from fleet.clock import SECOND, Clock, epoch_nanoseconds
-from fleet.errors import QueueClosed
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import unschedule
 from fleet.framework.request import PlacementRequest
@@ -189,21 +187,11 @@ class Preemptions:
 
     async def run(self) -> None:
         """While this process leads, until closed."""
-        with suppress(QueueClosed):
-            while True:
-                key = await self._queue.get()
-                try:
-                    await self._reconcile(key)
-                except QueueClosed:
-                    raise
-                except Exception as error:
-                    log.warning("a binding could not be evicted", placement=str(key), error=str(error))
-                    self._queue.retry(key)
-                    self._reports.requeue(key, EVICTION_FAILED)
-                else:
-                    self._queue.forget(key)
-                finally:
-                    self._queue.finish(key)
+        await self._queue.work(self._reconcile, report=self._report_failure)
+
+    def _report_failure(self, key: PlacementKey, error: Exception) -> None:
+        log.warning("a binding could not be evicted", placement=str(key), error=str(error))
+        self._reports.requeue(key, EVICTION_FAILED)
 
     def close(self) -> None:
         self._queue.close()

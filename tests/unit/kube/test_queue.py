@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 
 import pytest
 
@@ -178,3 +179,53 @@ async def test_closing_lets_running_work_finish() -> None:
 async def test_only_a_key_in_work_can_be_done() -> None:
     with pytest.raises(ValueError, match="'a' is not in flight"):
         a_queue().finish("a")
+
+
+@virtual
+async def test_a_worker_processes_keys_until_the_queue_is_closed() -> None:
+    queue, seen = a_queue(), []
+    queue.add("a")
+    queue.add("b")
+
+    async def process(key: str) -> None:
+        seen.append((key, queue.in_flight))
+        if key == "b":
+            queue.close()
+
+    await queue.work(process)
+    assert seen == [("a", {"a"}), ("b", {"b"})]
+    assert not queue.in_flight
+
+
+@virtual
+async def test_a_worker_that_reports_retries_what_fails_with_growing_delays_until_it_succeeds() -> None:
+    queue, reported, at = a_queue(), [], []
+    queue.add("a")
+
+    async def process(_: str) -> None:
+        at.append(now())
+        if len(at) == 3:
+            queue.close()
+        else:
+            raise ValueError(len(at))
+
+    await queue.work(process, report=lambda key, error: reported.append((key, str(error))))
+    assert reported == [("a", "1"), ("a", "2")]
+    assert at[2] - at[1] > at[1] - at[0] > 0
+    assert queue.count_failures("a") == 0
+
+
+@virtual
+async def test_a_worker_that_does_not_report_ends_with_the_error_and_one_that_does_with_a_closed_queue() -> None:
+    async def fail(_: str) -> None:
+        raise ValueError
+
+    async def find_closed(_: str) -> None:
+        raise QueueClosed
+
+    for process, expected in ((fail, ValueError), (find_closed, None)):
+        queue = a_queue()
+        queue.add("a")
+        with pytest.raises(expected) if expected else nullcontext():
+            await queue.work(process, report=None if expected else lambda *_: None)
+        assert not queue.in_flight
