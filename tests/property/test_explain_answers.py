@@ -13,12 +13,12 @@ from fleet.explain.answer.answer import build_answer
 from fleet.explain.answer.parts import Answer
 from fleet.explain.answer.rendering import render
 from fleet.explain.answer.simulate import simulate
-from fleet.explain.facts.newcomers import consider_newcomers
 from fleet.explain.fixes.fixes import find_fixes, find_fixes_for_cluster
 from fleet.explain.whatif.edits import AddTaint
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.inspection import consider_newcomers
 from fleet.snapshot.table import overlay
 from plugins.default_profile import compile_default, default_profile
 from tests.unit.explain.scenarios import a_random_scenario

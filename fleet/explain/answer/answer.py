@@ -23,7 +23,6 @@ from fleet.explain.answer.parts import (
     VerdictPart,
 )
 from fleet.explain.answer.rows import Rows
-from fleet.explain.facts.newcomers import consider_newcomers
 from fleet.explain.facts.outcomes import (
     PARTIAL,
     SELECTED,
@@ -41,6 +40,7 @@ from fleet.explain.fixes.fixes import Fix, Fixes
 from fleet.explain.remarks.remarks import find_remarks
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.inspection import consider_newcomers
 from fleet.framework.request import PolicyProblem
 from fleet.framework.status import message_of
 from fleet.model.operators import LABEL_OPERATORS, find_meant_operator

@@ -11,7 +11,6 @@ from typing import Any, Final
 import msgspec
 
 from fleet.explain.facts.clusters import Explainer, VerdictMatrix
-from fleet.explain.facts.newcomers import consider_newcomers
 from fleet.explain.facts.outcomes import ClusterOutcomes
 from fleet.explain.facts.redaction import Redaction
 from fleet.explain.facts.rejections import (
@@ -25,6 +24,7 @@ from fleet.explain.facts.rejections import (
 )
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.inspection import consider_newcomers
 from fleet.framework.verdicts import Verdicts
 from fleet.snapshot.columns.bitset import from_rows, to_bools, to_rows
 

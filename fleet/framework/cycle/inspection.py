@@ -1,4 +1,5 @@
-"""Inspection of a decision: every filter's verdict on every cluster, the whole ranking, and inputs without some rows.
+"""Inspection of a decision: every filter's verdict on every cluster, the whole ranking, the fleet seen by one more
+cluster, and inputs without some rows.
 
 The same hooks run again on the same inputs. Nothing is decided, and the decision stays as it is.
 """
@@ -7,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
-from fleet.framework.cycle.cycle import Cycle, DecisionInput
-from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.cycle import Cycle, DecisionInput, decide
+from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.cycle.runner import NULL_PROBE
+from fleet.framework.operations import Action
 from fleet.framework.state import CycleState
 from fleet.framework.types import PluginTraits
 from fleet.framework.verdicts import FilterRejection
 from fleet.snapshot.columns.bitset import from_rows
+
+_IDLE: Final = (Outcome.UNCHANGED, Outcome.SHRINK)
 
 
 def explain_all(decision: Decision, inp: DecisionInput) -> list[tuple[str, int]]:
@@ -70,6 +75,23 @@ def rank_all(decision: Decision, inp: DecisionInput) -> list[int]:
         cycle.ctx.need = len(last.scores.rows)
         rows = cycle.runner.run_sort(inp.frame, last.scores.rows, last.scores).tolist()
     return rows
+
+
+def consider_newcomers(decision: Decision, inp: DecisionInput) -> tuple[Decision, DecisionInput]:
+    """A decision that only confirmed or gave up clusters and evaluated no other, with the verdicts and ranks of a round
+    for one cluster more, and the inputs of that. They describe the clusters behind those in use; nothing is
+    chosen by it. Any other decision as it is."""
+    if decision.outcome not in _IDLE:
+        return decision, inp
+    leaving = {operation.name for operation in decision.operations if operation.action is Action.UNSCHEDULE}
+    staying = [binding for binding in inp.bindings if binding.metadata.name not in leaving]
+    request = replace(inp.request, wanted=(decision.active or 0) + 1, min_targets=None)
+    question = replace(inp, request=request, bindings=staying)
+    next_one = decide(question)
+    if next_one.round is None:
+        return decision, inp  # a profile with a batch of its own, or a plugin that failed
+    considered = replace(decision, rounds=(replace(next_one.round, picked=()),), skipped=next_one.skipped)
+    return considered, question
 
 
 def excluding(inp: DecisionInput, rows: Iterable[int]) -> DecisionInput:

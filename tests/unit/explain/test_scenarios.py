@@ -8,10 +8,10 @@ import pytest
 
 from fleet.explain.answer.answer import build_answer
 from fleet.explain.facts.clusters import Explainer
-from fleet.explain.facts.newcomers import consider_newcomers
 from fleet.explain.facts.outcomes import ClusterOutcome, count_clusters
 from fleet.explain.facts.summary import summarize
 from fleet.framework.cycle.cycle import decide
+from fleet.framework.cycle.inspection import consider_newcomers
 from tests.strategies import random_scenario
 from tests.vectors.engine import decision_input
 

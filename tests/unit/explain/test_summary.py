@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from fleet.explain.facts.newcomers import consider_newcomers
 from fleet.explain.facts.outcomes import count_clusters
 from fleet.explain.facts.summary import summarize
+from fleet.framework.cycle.inspection import consider_newcomers
 from tests.builders import ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.questions import ask
 
