@@ -29,8 +29,7 @@ from fleet.framework.policy.size import has_more_parts
 from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.framework import with_snapshot_lister
 from fleet.informers.cache import Caches, FleetTable, PlacementKinds
-from fleet.informers.placed_limits import PlacedLimits
-from fleet.informers.recent_placements import RecentPlacements
+from fleet.informers.placed_feeds import PlacedLimits, RecentPlacements
 from fleet.kube.api import Api, WriteGate
 from fleet.kube.backoff import Jitter
 from fleet.kube.cache.store import adds_or_deletes

@@ -18,8 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from fleet.errors import StaleInputs
-from fleet.informers.placed_limits import PlacedLimits
-from fleet.informers.recent_placements import RecentPlacements
+from fleet.informers.placed_feeds import PlacedLimits, RecentPlacements
 from fleet.kube.cache.reflector import ListFilter
 from fleet.kube.cache.store import Codec, Store, build_codec
 from fleet.kube.informer import Informer, InformerConfig

@@ -32,7 +32,7 @@ from fleet.framework.runtime.reserve_permit import PermitResult
 from fleet.framework.state import CycleState
 from fleet.framework.status import as_error
 from fleet.informers.cache import Caches, PlacementKinds, PolicyVersion
-from fleet.informers.recent_placements import RecentPlacements, select_new
+from fleet.informers.placed_feeds import RecentPlacements, select_new
 from fleet.model.keys import SCHEDULER_CLEANUP
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot

@@ -36,8 +36,7 @@ from fleet.framework.runtime.framework import (
 from fleet.framework.runtime.locks import ReadWriteLock
 from fleet.framework.types import PluginTraits
 from fleet.informers.cache import Caches, FleetTable
-from fleet.informers.placed_limits import PlacedLimits
-from fleet.informers.recent_placements import RecentPlacements
+from fleet.informers.placed_feeds import PlacedLimits, RecentPlacements
 from fleet.informers.shared_watches import SharedWatches
 from fleet.kube.api import Api, ClassedApi
 from fleet.kube.objects import RetryPolicy

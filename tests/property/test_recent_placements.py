@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fleet.informers.cache import Caches, FleetTable
-from fleet.informers.recent_placements import RecentPlacements
+from fleet.informers.placed_feeds import RecentPlacements
 from fleet.kube.informer import InformerConfig
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import AgentStatus, Observed

@@ -20,8 +20,7 @@ from fleet.external.extender_client import ExtenderClient
 from fleet.external.feed_sources import read_clusters
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
-from fleet.informers.placed_limits import build_columns
-from fleet.informers.recent_placements import PlacedLoad, count_by_load, list_placed, select_new
+from fleet.informers.placed_feeds import PlacedLoad, build_columns, count_by_load, list_placed, select_new
 from fleet.model.timestamps import parse_timestamp
 from fleet.scheduler.load_requests import compute_excess, estimate_use
 from fleet.scheduler.profiles.frameworks import CompiledProfiles
