@@ -60,10 +60,11 @@ class Status:
 
     @staticmethod
     def new(code: Code, *reasons: str) -> Status:
-        return SUCCESS if code is Code.SUCCESS else Status(code, reasons)
+        return Status(code, reasons) if reasons and code is not Code.SUCCESS else _WITHOUT_REASONS[code]
 
 
-SUCCESS: Final = Status(Code.SUCCESS)
+_WITHOUT_REASONS: Final = {code: Status(code) for code in Code}
+SUCCESS: Final = _WITHOUT_REASONS[Code.SUCCESS]
 
 
 def code_of(status: Status | None) -> Code:
