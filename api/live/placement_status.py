@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from fleet.explain.answer.parts import State, StatusNote
 from fleet.framework.request import SELECTORS_FIELD, PolicyProblem
 from fleet.kube.resource import key_of
-from fleet.kube.scopes import PlacementScope, find_scope
+from fleet.kube.scopes import find_scope
 from fleet.model.keys import SCHEDULED_CONDITION
 from fleet.model.views import Condition, Observed, Placement, PolicySnapshot, View
 
@@ -38,14 +39,14 @@ class _Status(View, frozen=True):
 def list_status_notes(placement: Observed[Placement], *, shows_messages: bool) -> Iterator[StatusNote]:
     """The conditions that are False and not about the decision, and a selection without objects. Messages may name any
     cluster."""
-    prefix = _find_scope(placement).condition_prefix
-    for condition in _read_conditions(placement):
+    prefix, status = _find_prefix(placement), _read_status(placement)
+    for condition in status.conditions:
         is_explained = condition.reason in (_UNFULFILLED, _INVALID_SELECTORS)
         if condition.status == "False" and not is_explained:
             name = condition.type.removeprefix(prefix)
             message = condition.message if shows_messages else ""
             yield StatusNote(condition=name, reason=condition.reason, message=message)
-    if _selects_nothing(placement):
+    if _selects_nothing(status, prefix):
         wanted = ", ".join(_list_selectors(placement))
         yield StatusNote(reason=_SELECTS_NOTHING, message=f"{SELECTORS_FIELD} selects nothing: there is no {wanted}")
 
@@ -69,37 +70,41 @@ def read_published_state(placement: Observed[Placement], snapshot: Observed[Poli
 
 def find_selector_problems(placement: Observed[Placement]) -> tuple[PolicyProblem, ...]:
     """Why nothing is scheduled, where the placement controller refuses the placement."""
-    condition = _find_scheduled(placement)
-    if condition is None or (condition.status, condition.reason) != ("False", _INVALID_SELECTORS):
+    condition = _find_scheduled(_read_status(placement), _find_prefix(placement))
+    if condition is None or not _refuses_selectors(condition):
         return ()
     return (PolicyProblem(SELECTORS_FIELD, _list_selectors(placement), condition.message),)
 
 
-def _selects_nothing(placement: Observed[Placement]) -> bool:
+def _selects_nothing(status: _Status, prefix: str) -> bool:
     """Whether valid selectors match no object."""
-    is_judged = _find_scheduled(placement) is not None and not find_selector_problems(placement)
-    return is_judged and not _decode(placement.view.status, _Status).selected_resources
+    condition = _find_scheduled(status, prefix)
+    return condition is not None and not _refuses_selectors(condition) and not status.selected_resources
+
+
+def _refuses_selectors(condition: Condition) -> bool:
+    return (condition.status, condition.reason) == ("False", _INVALID_SELECTORS)
 
 
 def _list_selectors(placement: Observed[Placement]) -> list[str]:
     return [_describe_selector(selector) for selector in _decode(placement.view.spec, _Spec).resource_selectors]
 
 
-def _read_conditions(placement: Observed[Placement]) -> list[Condition]:
-    """Those about the placement as it is."""
-    conditions: tuple[Condition, ...] = _decode(placement.view.status, _Status).conditions
-    return [
-        condition for condition in conditions if condition.observed_generation == placement.view.metadata.generation
-    ]
+def _read_status(placement: Observed[Placement]) -> _Status:
+    """With the conditions about the placement as it is."""
+    status: _Status = _decode(placement.view.status, _Status)
+    generation = placement.view.metadata.generation
+    return replace(
+        status, conditions=tuple(each for each in status.conditions if each.observed_generation == generation)
+    )
 
 
-def _find_scheduled(placement: Observed[Placement]) -> Condition | None:
-    kind = f"{_find_scope(placement).condition_prefix}Scheduled"
-    return next((condition for condition in _read_conditions(placement) if condition.type == kind), None)
+def _find_scheduled(status: _Status, prefix: str) -> Condition | None:
+    return next((condition for condition in status.conditions if condition.type == f"{prefix}Scheduled"), None)
 
 
-def _find_scope(placement: Observed[Placement]) -> PlacementScope:
-    return find_scope(key_of(placement.view.metadata))
+def _find_prefix(placement: Observed[Placement]) -> str:
+    return find_scope(key_of(placement.view.metadata)).condition_prefix
 
 
 def _decode(raw: msgspec.Raw, kind: type[Any]) -> Any:
