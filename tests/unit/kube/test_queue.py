@@ -183,7 +183,8 @@ async def test_only_a_key_in_work_can_be_done() -> None:
 
 @virtual
 async def test_a_worker_processes_keys_until_the_queue_is_closed() -> None:
-    queue, seen = a_queue(), []
+    queue = a_queue()
+    seen: list[tuple[str, frozenset[str]]] = []
     queue.add("a")
     queue.add("b")
 
@@ -193,7 +194,7 @@ async def test_a_worker_processes_keys_until_the_queue_is_closed() -> None:
             queue.close()
 
     await queue.work(process)
-    assert seen == [("a", {"a"}), ("b", {"b"})]
+    assert seen == [("a", frozenset("a")), ("b", frozenset("b"))]
     assert not queue.in_flight
 
 

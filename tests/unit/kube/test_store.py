@@ -277,21 +277,23 @@ def test_a_condition_selects_the_changes_of_its_subscribers_and_is_computed_once
     store: Store[Cluster],
 ) -> None:
     listed(store, 10, a_cluster("c1", 5))
-    judged, told = [], []
+    judged: list[Cluster | None] = []
+    told: dict[str, list[Cluster | None]] = {"a": [], "b": []}
 
     def changes_labels(old: Cluster | None, new: Cluster | None) -> bool:
         judged.append(new)
         return old is None or new is None or old.view.metadata.labels != new.view.metadata.labels
 
-    for subscriber in "ab":
-        store.subscribe(
-            lambda _, new, to=subscriber: told.append((to, new and new.view.metadata.resource_version)),
-            when=changes_labels,
-        )
+    def subscribe(states: list[Cluster | None]) -> None:
+        store.subscribe(lambda _, new: states.append(new), when=changes_labels)
+
+    for states in told.values():
+        subscribe(states)
     store.apply_event(a_cluster("c1", 11))
     store.apply_event(a_cluster("c1", 12, region="north"))
     store.apply_delete_event("c1", uid="u1", version="13")
-    assert told == [(to, version) for version in ("5", "12", None) for to in "ab"]
+    for states in told.values():
+        assert [state and state.view.metadata.resource_version for state in states] == ["5", "12", None]
     assert len(judged) == 3
 
 
