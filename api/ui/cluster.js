@@ -1,12 +1,11 @@
 // The page of one cluster: what is there, what is refused and why, and what would happen without it.
 
-import { byId, h, panel } from "./dom.js";
+import { h, panel } from "./dom.js";
 import { taintText } from "./edits.js";
-import { cardLink, clockTime, placementLink } from "./parts.js";
+import { cardLink, clockTime, placementLink, poll, showClock } from "./parts.js";
 import { get, getAll } from "./rest.js";
 import { showImpact } from "./whatif.js";
 
-const POLL = 1000;
 const STATES = [["there", "Here"], ["fits", "Would fit"], ["rejected", "Refused"], ["not-named", "Not named"], ["leaving", "Leaving"], ["unknown", "Unknown"]];
 
 export async function showCluster(main, name) {
@@ -17,7 +16,7 @@ export async function showCluster(main, name) {
   await load();
   main.replaceChildren(h("div", { class: "columns" }, h("div", {}, areas.facts, areas.placements), h("div", { class: "side" }, areas.drain)));
   drawDrain();
-  setTimeout(poll, POLL);
+  poll(() => load().then(() => showClock("")));
 
   async function load() {
     const [cluster, placements] = await Promise.all([get(path), getAll(`${path}/placements`)]);
@@ -27,20 +26,6 @@ export async function showCluster(main, name) {
     items = placements.items;
     drawFacts(cluster);
     drawPlacements();
-  }
-
-  async function poll() {
-    if (!document.hidden) {
-      try {
-        await load();
-        byId("clock").textContent = "";
-        byId("clock").className = "clock";
-      } catch (error) {
-        byId("clock").textContent = error.status ? error.message : "the API does not answer; trying again";
-        byId("clock").className = "clock is-waiting";
-      }
-    }
-    setTimeout(poll, POLL);
   }
 
   function drawFacts(cluster) {

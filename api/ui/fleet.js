@@ -1,12 +1,11 @@
 // The whole fleet: a strip for each placement, a column for each cluster.
 
 import { byId, count, focusOn, h, panel, svg } from "./dom.js";
-import { clockTime, clusterLink, decisionLine, makeTip, placementLink, time } from "./parts.js";
+import { clockTime, clusterLink, decisionLine, makeTip, placementLink, poll, showClock, time } from "./parts.js";
 import { makeGroups } from "./groups.js";
 import { follow, get } from "./rest.js";
 import { makeWaiting } from "./waiting.js";
 
-const POLL = 1000;
 const MOST_LIVE = 50;
 const MOST_ELEMENTS = 40000;
 const NAME = 190;
@@ -25,7 +24,10 @@ export async function showFleet(main) {
     h("div", { class: "columns below" }, h("div", {}, areas.waiting, areas.groups, areas.trouble, areas.silent), h("div", { class: "side" }, areas.moves, areas.live)));
   draw();
   listen();
-  setTimeout(poll, POLL);
+  poll(async () => {
+    if (await load()) draw();
+    else drawStatus();
+  });
 
   async function load() {
     const [fleet, status] = await Promise.all([get("v1/matrix"), get("v1/status"), waiting.load(), groups.load()]);
@@ -48,27 +50,6 @@ export async function showFleet(main) {
       values.get(key).add(value);
     }
     return [...values].filter(([, set]) => set.size > 1 && set.size <= 60).map(([key]) => key).sort();
-  }
-
-  async function poll() {
-    let pause = POLL;
-    if (!document.hidden) {
-      const start = performance.now();
-      try {
-        if (await load()) draw();
-        else drawStatus();
-      } catch (error) {
-        report(error.status ? error.message : "the API does not answer; trying again", false);
-      }
-      pause = Math.max(POLL, (performance.now() - start) * 5);
-    }
-    setTimeout(poll, pause);
-  }
-
-  function report(text, isLive) {
-    const clock = byId("clock");
-    clock.className = `clock ${isLive ? "is-live" : "is-waiting"}`;
-    clock.textContent = text;
   }
 
   /** Heartbeats change it all the time, and the strips need not be drawn again for them. */
@@ -281,7 +262,7 @@ export async function showFleet(main) {
         empty.remove();
         list.prepend(decisionLine(decision));
         while (list.children.length > MOST_LIVE) list.lastElementChild?.remove();
-      }, (word) => report(word, word === "live"));
+      }, (word) => showClock(word, word === "live" ? "live" : "waiting"));
     });
   }
 }

@@ -1,10 +1,9 @@
 // Placement groups: the list of them, and the page of one with its members, and where they were tried.
 
-import { byId, h, panel } from "./dom.js";
-import { clusterLink, note, placementLink, time } from "./parts.js";
+import { h, panel } from "./dom.js";
+import { clusterLink, note, placementLink, poll, showClock, time } from "./parts.js";
 import { get } from "./rest.js";
 
-const POLL = 1000;
 const KINDS = { Scheduled: "is-good", Bound: "is-good", Missing: "is-bad", TimedOut: "is-bad", Degraded: "is-bad", Unschedulable: "is-bad", BindFailed: "is-bad", SchedulerError: "is-bad", InputError: "is-bad" };
 
 export function groupLink({ namespace, name }) {
@@ -43,7 +42,7 @@ export async function showGroup(main, namespace, name) {
   let text = "";
   await load();
   main.replaceChildren(h("div", { class: "stack" }, areas.facts, areas.members, areas.trials));
-  setTimeout(poll, POLL);
+  poll(() => load().then(() => showClock("")));
 
   async function load() {
     const why = await get(path);
@@ -53,20 +52,6 @@ export async function showGroup(main, namespace, name) {
     areas.facts.replaceChildren(drawFacts(why));
     areas.members.replaceChildren(drawMembers(why));
     areas.trials.replaceChildren(drawTrials(why.members) || "");
-  }
-
-  async function poll() {
-    if (!document.hidden) {
-      try {
-        await load();
-        byId("clock").textContent = "";
-        byId("clock").className = "clock";
-      } catch (error) {
-        byId("clock").textContent = error.status ? error.message : "the API does not answer; trying again";
-        byId("clock").className = "clock is-waiting";
-      }
-    }
-    setTimeout(poll, POLL);
   }
 }
 

@@ -2,6 +2,8 @@
 
 import { byId, h, svg } from "./dom.js";
 
+const POLL = 1000;
+
 /** The page of a placement. */
 export function placementLink(key, query = {}) {
   const [namespace, name] = key.includes("/") ? key.split("/") : ["-", key];
@@ -63,6 +65,29 @@ export function legend() {
   return h("ul", { class: "legend", "aria-label": "Legend" },
     SIGNS.map(([kind, text, path]) => h("li", {},
       svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("g", { class: `cell ${kind}` }, svg("rect", { width: 16, height: 16, rx: 3 }), svg("path", { d: path }))), text)));
+}
+
+/** In the head of the page. @param {"" | "live" | "waiting"} kind */
+export function showClock(text, kind = "") {
+  const clock = byId("clock");
+  clock.className = kind ? `clock is-${kind}` : "clock";
+  clock.textContent = text;
+}
+
+export function showOutage(error) {
+  if (error.name !== "AbortError") showClock(error.status ? error.message : "the API does not answer; trying again", "waiting");
+  return null;
+}
+
+/** Load again every second while the page is looked at. @param {() => Promise<void>} load */
+export function poll(load) {
+  async function again() {
+    const start = performance.now();
+    if (!document.hidden) await load().catch(showOutage);
+    // What is costly to ask is asked less often.
+    setTimeout(again, Math.max(POLL, (performance.now() - start) * 5));
+  }
+  setTimeout(again, POLL);
 }
 
 /** A tooltip that follows what is pointed at. */

@@ -5,13 +5,12 @@ import { buildCommand, editsText, parseEdits, withEdit } from "./edits.js";
 import { drawGrid } from "./grid.js";
 import { groupLink, groupName } from "./groups.js";
 import { countFunnel, describeCell, describeStanding, firstRejection, readMatrix, readSimulated, verdictAt } from "./matrix.js";
-import { cardLink, clockTime, clusterLink, decisionLine, legend, makeTip, note, placementLink, stateBadge, time } from "./parts.js";
+import { cardLink, clockTime, clusterLink, decisionLine, legend, makeTip, note, placementLink, poll, showClock, showOutage, stateBadge, time } from "./parts.js";
 import { follow, get, placementPath, post } from "./rest.js";
 import { makeTimeline } from "./timeline.js";
 import { makeWaiting } from "./waiting.js";
 import { makeWhatIf } from "./whatif.js";
 
-const POLL = 1000;
 const MOST_CHIPS = 60;
 const MOST_DOMAINS = 40;
 const MOST_LIVE = 50;
@@ -42,14 +41,17 @@ export async function showPlacement(main, key) {
     h("div", {}, areas.decision, areas.waiting, areas.funnel, areas.grid, areas.domains, areas.history),
     h("div", { class: "side" }, areas.whatif, areas.fixes, areas.live)));
   draw();
-  const seen = await timeline.load().catch(showFailure);
+  const seen = await timeline.load().catch(showOutage);
   if (state.edits.length) await simulate();
   const asked = parameters.get("attempt");
   if (asked && !state.edits.length) await chooseAttempt(asked);
   if (state.pinned) await showCard();
   whatIf.load(state.placement, state.matrix);
   listen(seen);
-  setTimeout(poll, POLL);
+  poll(async () => {
+    const [isNew] = await Promise.all([loadMatrix(), waiting.load()]);
+    if (isNew) await refresh();
+  });
 
   // --- loading ---
 
@@ -75,22 +77,6 @@ export async function showPlacement(main, key) {
     const known = Object.keys(state.matrix.labels);
     const spread = (state.placement.spread || []).map((part) => part.topologyKey).find((name) => known.includes(name));
     return spread || known.find((name) => new Set(state.matrix.labels[name]).size > 1) || "";
-  }
-
-  async function poll() {
-    let pause = POLL;
-    if (!document.hidden) {
-      const start = performance.now();
-      try {
-        const [isNew] = await Promise.all([loadMatrix(), waiting.load()]);
-        if (isNew) await refresh();
-      } catch (error) {
-        showFailure(error);
-      }
-      // What is costly to ask is asked less often.
-      pause = Math.max(POLL, (performance.now() - start) * 5);
-    }
-    setTimeout(poll, pause);
   }
 
   async function refresh() {
@@ -122,21 +108,9 @@ export async function showPlacement(main, key) {
         await refresh();
         await timeline.load();
       } catch (error) {
-        showFailure(error);
+        showOutage(error);
       }
-    }, (word) => {
-      const clock = byId("clock");
-      clock.className = `clock ${word === "live" ? "is-live" : "is-waiting"}`;
-      clock.textContent = word;
-    });
-  }
-
-  function showFailure(error) {
-    if (error.name === "AbortError") return null;
-    const clock = byId("clock");
-    clock.className = "clock is-waiting";
-    clock.textContent = error.status ? error.message : "the API does not answer; trying again";
-    return null;
+    }, (word) => showClock(word, word === "live" ? "live" : "waiting"));
   }
 
   // --- what is shown ---
