@@ -19,6 +19,11 @@ from tests.control_plane import tier
 
 LONG = os.environ.get("FLEET_LONG", "") not in ("", "0")
 IN_CI = bool(os.environ.get("CI"))
+LOGGERS = [
+    logging.getLogger(name)
+    for name in ("root", "aiohttp.access", "asyncio", "kubernetes", "uvicorn", "uvicorn.access", "uvicorn.error")
+]
+"""Those that a process of Fleet configures."""
 
 # No deadline, and slow drawing is no mistake: a busy machine is not a failure, pytest-timeout catches what hangs. In CI
 # the examples are the same in every run, so that a change is judged by what it changed; the search for new ones happens
@@ -98,11 +103,14 @@ def commands_built_once() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def unconfigured_logs() -> Iterator[None]:
+def unconfigured_process() -> Iterator[None]:
     """What one test configures for the whole process is not the next one's."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    before = [(logger, list(logger.handlers), logger.level, logger.propagate) for logger in LOGGERS]
+    thresholds = gc.get_threshold()
     yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    gc.set_threshold(*thresholds)
+    for logger, handlers, level, propagate in before:
+        logger.handlers[:], logger.propagate = handlers, propagate
+        if logger.level != level:
+            logger.setLevel(level)
     structlog.reset_defaults()

@@ -46,6 +46,7 @@ from fleet.settings import load_settings
 from fleet.snapshot.columns.signals import Eligibility
 from tests.api.stage import ADMIN, AUTHOR, OPERATOR, PATIENT, Stage, alone, live_beside
 from tests.builders import NOW, ClusterBuilder, a_cluster, a_frame
+from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 from tests.e2e.hub import soon
 from tests.fake_clock import FakeClock
 
@@ -409,7 +410,7 @@ async def test_a_step_in_the_queue_shows_although_nothing_else_differs(stage: St
 
 
 async def until(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS_TO_HAPPEN):
         while not is_so():
             await asyncio.sleep(0.01)
 

@@ -13,7 +13,7 @@ from fleet.clock import SystemClock
 from fleet.errors import Unreachable
 from fleet.model.placement_key import PlacementKey
 from fleet.settings import load_settings
-from tests.api.stage import ADMIN, OPERATOR, OVERSEER, READER, Json, Stage, alone, live_beside, staged
+from tests.api.stage import ADMIN, OPERATOR, OVERSEER, QUICK, READER, Json, Stage, alone, live_beside, staged
 from tests.e2e.hub import soon
 
 EVENTS = "text/event-stream"
@@ -105,10 +105,26 @@ async def test_decisions_about_a_placement_nobody_has_seen_are_refused_unless_on
     assert at_once.json()["detail"] == "placement wbe was never seen here"
 
 
+class _PollingClock(SystemClock):
+    """Time passes between two polls of a stream, and not while it reads."""
+
+    seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
 @staged
 async def test_events_carry_the_number_to_resume_from(stage: Stage) -> None:
-    whole = events((await stage.get("/v1/decisions?since=0", Accept=EVENTS)).text)
-    resumed = await stage.get("/v1/decisions", Accept=EVENTS, **{"Last-Event-ID": str(whole[0][0])})
+    live, access = live_beside(stage, clock=_PollingClock()), HubAuthorizer(stage.hub, clock=SystemClock())
+    app = create_app(live, stage.history, access, load_settings(None, {}, []), stream_timing=QUICK)
+    asking = Stage(stage.hub, stage.world, app, stage.history, stage.controller)
+
+    whole = events((await asking.get("/v1/decisions?since=0", Accept=EVENTS)).text)
+    resumed = await asking.get("/v1/decisions", Accept=EVENTS, **{"Last-Event-ID": str(whole[0][0])})
 
     assert [number for number, _ in whole] == [one["seq"] for _, one in whole]
     assert events(resumed.text) == whole[1:]

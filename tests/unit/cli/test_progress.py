@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-import threading
 from threading import Event
+
+import pytest
 
 from fleet.cli.progress import show_progress
 
@@ -47,11 +48,11 @@ def test_what_is_done_within_a_second_shows_nothing() -> None:
     assert run(Terminal(), Ticks(0)) == ""
 
 
-def test_a_pipe_or_a_file_gets_no_progress_and_no_thread() -> None:
-    before = threading.active_count()
+def test_a_pipe_or_a_file_gets_no_progress_and_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleet.cli.progress.Thread", None)
 
     with show_progress("deciding", stream=(file := io.StringIO())):
-        assert threading.active_count() == before
+        pass
 
     assert file.getvalue() == ""
 

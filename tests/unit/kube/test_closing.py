@@ -106,6 +106,7 @@ def left_open_after(scene: Scene, file: Path) -> list[str]:
 
     gc.disable()  # what the scene leaves stays in the youngest generation: there is no need to walk through all others
     try:
+        gc.collect(0)  # what earlier tests left is in an older one
         with warnings.catch_warnings(record=True) as violations:
             warnings.simplefilter("always", ResourceWarning)
             asyncio.run(play())
