@@ -514,6 +514,7 @@ profiles:
   base: ExtendedProfile
   plugins:
     multiPoint: {enabled: [{name: GangPlacement}]}
+    reserve: {enabled: [{name: First}]}
     permit: {enabled: [{name: First}]}
 """
 
@@ -566,6 +567,58 @@ async def test_a_permitted_member_is_judged_again_when_the_others_are(tmp_path: 
             script.handles["First"].allow_waiting(uid, "First")
             await asyncio.sleep(60)
             assert "p1" not in await list_bound_by(scene.world)
+
+
+async def begin_without_lux(scene: Scene) -> None:
+    """p3 fits only when the other two wait for approval already, and is refused: too few have a place without them."""
+    await a_group(scene, minCount=2)
+    await place(scene, "p3", policy={"placementType": "PickFixed", "clusterNames": ["lux"]})
+    await place_on_both(scene)
+    await asyncio.sleep(30)
+    await join(scene.world, "lux", cpu="4")
+    await asyncio.sleep(30)
+    assert scene.attempts.of("p3")[-1].failure == "GroupInfeasible: 0 members of group web fit, 2 are needed"
+
+
+@virtual
+async def test_X_18_a_member_that_was_refused_without_the_others_is_tried_when_they_are_bound(tmp_path: Path) -> None:
+    with acting_plugins(tmp_path) as script:
+        script.answers["First", "permit"] = ask_on_dub
+        async with a_scene(tmp_path, ASKING) as scene:
+            await begin_without_lux(scene)
+            uid = (await scene.world.placement("p2"))["metadata"]["uid"]
+            script.handles["First"].allow_waiting(uid, "First")
+            await are_bound(scene, 3)
+
+
+@virtual
+async def test_X_18_a_member_that_was_refused_without_the_others_is_tried_with_them(tmp_path: Path) -> None:
+    with acting_plugins(tmp_path) as script:
+        script.answers["First", "permit"] = ask_on_dub
+        async with a_scene(tmp_path, ASKING) as scene:
+            await begin_without_lux(scene)
+            uid = (await scene.world.placement("p2"))["metadata"]["uid"]
+            script.answers.clear()
+            script.handles["First"].reject_waiting(uid, "First", "not there")
+            await are_bound(scene, 3)
+
+
+@virtual
+async def test_Q_38_a_member_that_comes_while_the_others_are_being_refused_is_tried_with_them(tmp_path: Path) -> None:
+    with acting_plugins(tmp_path) as script:
+        script.answers["First", "reserve"] = lambda cluster: asyncio.sleep(5) if cluster == "dub" else None
+        async with a_scene(tmp_path, ASKING) as scene:
+            for cluster in ("ams", "dub"):
+                await join(scene.world, cluster, cpu="4")
+            await a_group(scene, minCount=4)
+            await place(scene, "slow", group="", policy={"placementType": "PickFixed", "clusterNames": ["dub"]})
+            await asyncio.sleep(1)
+            on_ams = {"placementType": "PickFixed", "clusterNames": ["ams"]}
+            await place(scene, "p1", "p2", "p3", policy=on_ams)
+            await asyncio.sleep(1)
+            assert scene.attempts.records == [], "they are to be decided after the slow one"
+            await place(scene, "p4", policy=on_ams)
+            await are_bound(scene, 5)
 
 
 # --- after the group was bound ----------------------------------------------------------------------------------------

@@ -79,7 +79,10 @@ class GroupStore(Protocol):
     def read_rules(self, group: PlacementKey) -> GroupRules | None:
         """None if there is no such group any more."""
 
-    def note_rejection(self, group: PlacementKey, message: str) -> None: ...
+    def list_in_flight(self, group: PlacementKey) -> set[PlacementKey]: ...
+
+    def note_rejection(self, group: PlacementKey, message: str, *, is_split: bool) -> None:
+        """With `is_split`, other members had attempts of their own: once these have ended, all are tried together."""
 
     async def commit(self, group: PlacementKey, plan: Placed) -> None:
         """Returns when it is stored that these members are bound to these clusters."""
@@ -137,6 +140,7 @@ class GroupAttempt:
         """`keys` are the members with an attempt. `judge` says after each of them whether the rest can suffice."""
         self.name, self._store, self._read_frame, self._judge = group, store, read_frame, judge
         self._expected = set(keys)
+        self._is_split = not store.list_in_flight(group) <= self._expected
         self._members: dict[PlacementKey, GroupMember] = {}
         self._outcomes: dict[PlacementKey, asyncio.Future[PermitResult | None]] = {}
         self._all_arrived = asyncio.Event()
@@ -284,7 +288,8 @@ class GroupAttempt:
                 text = f"{message}: {why} {key.name}" if key in named else message
                 outcome.set_exception(GroupRejected(text, target, own, self._describe(trial, key)))
         if is_refused:
-            self._store.note_rejection(self.name, f"{message}: {why} {_list_names(named)}" if named else message)
+            text = f"{message}: {why} {_list_names(named)}" if named else message
+            self._store.note_rejection(self.name, text, is_split=self._is_split)
 
     def _describe(self, trial: _Trial | None, key: PlacementKey) -> Mapping[str, Any]:
         if trial is None or self._rules is None:
@@ -393,7 +398,7 @@ class GroupAttempt:
         others = {} if rules is None else {key: on for key, on in rules.placed.items() if key not in self._permitted}
         if rules is None or (len(others) + len(self._permitted) < rules.needed and not rules.planned):
             message = f"GroupInfeasible: too few members of group {self.name} were permitted"
-            self._store.note_rejection(self.name, message)
+            self._store.note_rejection(self.name, message, is_split=self._is_split)
             moving = {} if rules is None else {key: self._permitted[key] for key in rules.placed.keys() & self._commits}
             for key, outcome in self._commits.items():
                 if key not in moving:

@@ -62,6 +62,8 @@ class GroupProgress:
     """How often something has changed that may help it."""
     refused_at: int = 0
     """How often until it was refused."""
+    is_split: bool = False
+    """It was refused without members that had attempts of their own."""
 
 
 class GroupReports(Protocol):
@@ -125,6 +127,10 @@ class Groups:
     def list_siblings(self, key: PlacementKey) -> list[PlacementKey]:
         group = self._group_of.get(key)
         return [] if group is None else [other for other in self.list_members(group) if other != key]
+
+    def list_in_flight(self, group: PlacementKey) -> set[PlacementKey]:
+        """The members with an attempt under way."""
+        return set(filter(self.reports.is_in_flight, self._members.get(group, ())))
 
     def list_names(self) -> Iterator[PlacementKey]:
         """Of all groups on the hub."""
@@ -195,9 +201,10 @@ class Groups:
 
     # --- what attempts report -----------------------------------------------------------------------------------------
 
-    def note_rejection(self, group: PlacementKey, message: str) -> None:
+    def note_rejection(self, group: PlacementKey, message: str, *, is_split: bool) -> None:
         progress = self.find_progress(group)
         progress.message, progress.refused_at = message, progress.changes
+        progress.is_split |= is_split
         if progress.since is None and not progress.was_scheduled:
             progress.since = epoch_nanoseconds(self._clock)
         self.reports.enqueue_status(group)
@@ -229,10 +236,14 @@ class Groups:
                 self._lose(other, record.key)
             elif record.result is AttemptResult.DECIDED:
                 self._complete(other, record.key)
-        if group is None or record.result is not AttemptResult.REJECTED:
+        if group is None:
             return
         progress = self.find_progress(group)
-        if progress.changes != progress.refused_at:
+        if progress.is_split and not self.list_in_flight(group) - {record.key}:
+            progress.is_split = False
+            progress.changes += 1
+            self.reports.requeue(self.list_siblings(record.key), "PlacementGroup/Together", in_flight=False)
+        if record.result is AttemptResult.REJECTED and progress.changes != progress.refused_at:
             self.reports.requeue([record.key], "PlacementGroup/Missed")
 
     def note_gated(self, key: PlacementKey, message: str) -> None:
