@@ -8,7 +8,7 @@ classified here (`AttemptResult`); the queue decides when to try again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -353,8 +353,16 @@ class AttemptRunner:
                 if self._recent is not None:
                     self._recent.settle(record.key)
 
-            refuse = partial(self._cycles.parked.reject, scope.request.uid, GANG)
-            member = GroupMember(record.key, scope.request.priority, decide, reserve, cycle.unreserve, discard, refuse)
+            member = GroupMember(
+                record.key,
+                scope.request.priority,
+                decide,
+                reserve,
+                cycle.unreserve,
+                discard,
+                refuse=partial(self._cycles.parked.reject, scope.request.uid, GANG),
+                make_room=self._find_room_maker(scope),
+            )
             try:
                 permitted = await group.decide(member, self._reserving)
                 if permitted is None:
@@ -471,6 +479,13 @@ class AttemptRunner:
         """Before the next decision."""
         if self._preemptions is not None and scope.framework.profile.evicts:
             self._preemptions.begin(scope.record.key, decision)
+
+    def _find_room_maker(self, scope: AttemptScope) -> Callable[[Mapping[str, Collection[str]]], None] | None:
+        """For a member of a group that may evict."""
+        may_evict = scope.framework.profile.evicts and scope.request.may_evict
+        if self._preemptions is None or not may_evict:
+            return None
+        return partial(self._preemptions.begin_with_group, scope.record.key, scope.request)
 
     def _decide_and_render(self, framework: Framework, inputs: DecisionInput, state: CycleState) -> Decision:
         decision = self._run_plugins(framework, inputs, state)

@@ -103,6 +103,9 @@ class GroupMember:
     """What was decided is not expected to be placed any more."""
     refuse: Callable[[str], object]
     """Ends its wait in Permit."""
+    make_room: Callable[[Mapping[str, Collection[str]]], None] | None = None
+    """From now on placements leave these clusters for it; without any, it waits until some could. None if nothing is
+    evicted for it."""
 
 
 class _Choice(NamedTuple):
@@ -125,6 +128,10 @@ class _Trial(NamedTuple):
     choices: dict[PlacementKey, _Choice]
     fitting: int
     """With those that are placed."""
+
+
+_Plan = dict[PlacementKey, dict[str, tuple[str, ...]]]
+"""By member, its clusters, with the placements that have to leave them."""
 
 
 class GroupAttempt:
@@ -236,7 +243,10 @@ class GroupAttempt:
             if rules.unwinds:
                 self._reject(None, f"GroupUnwinding: bindings of group {self.name} are being given up")
                 return
-            await self._reserve(rules, await self._search(rules))
+            trial = await self._search(rules)
+            if self._may_evict(rules, trial):
+                await self._make_room(rules)
+            await self._reserve(rules, trial)
 
     async def _reserve(self, rules: GroupRules, trial: _Trial) -> None:
         results: dict[PlacementKey, PermitResult] = {}
@@ -245,7 +255,9 @@ class GroupAttempt:
                 results[key] = await self._members[key].reserve(choice.inputs, choice.decision)
         failed = [key for key, result in results.items() if result.failure is not None]
         unfit = [key for key, choice in trial.choices.items() if not choice.fits]
-        message, why, named = self._describe_shortage(rules, trial), "no place for", unfit
+        message = self._describe_shortage(rules, trial)
+        helped = self._list_helped()
+        why, named = ("room is being made for", helped) if helped else ("no place for", unfit)
         if failed and trial.fitting - len(failed) < rules.needed:
             staying = {*failed, *rules.planned, *rules.placed}
             for key in [key for key in reversed(results) if key not in staying]:
@@ -345,7 +357,7 @@ class GroupAttempt:
             member.discard()
         so_far, choices = Overlay(domain.clusters), dict[PlacementKey, _Choice]()
         fitting = sum(key not in self._members for key in rules.placed)
-        order = sorted(self._members.values(), key=lambda each: (-each.priority, str(each.key)))
+        order = self._order_members()
         order.sort(key=lambda each: (each.key not in rules.planned, each.key not in rules.placed))
         for position, member in enumerate(order):
             state = GroupState(fitting, len(order) - position, rules.needed)
@@ -366,6 +378,67 @@ class GroupAttempt:
                 if rules.same_clusters and len(_list_clusters(decision)):
                     so_far.allowed = _list_clusters(decision)
         return _Trial(domain, choices, fitting)
+
+    def _order_members(self) -> list[GroupMember]:
+        return sorted(self._members.values(), key=lambda each: (-each.priority, str(each.key)))
+
+    # --- room that is made --------------------------------------------------------------------------------------------
+
+    def _may_evict(self, rules: GroupRules, trial: _Trial) -> bool:
+        """Not while room is being made for a member, and not for those that come later: the minimum is there."""
+        if trial.fitting >= rules.needed or rules.planned or self._errors or self._is_split:
+            return False
+        waiting = {nomination.placement for nomination in self._read_frame().nominations}
+        is_begun = any(key in rules.placed or str(key) in waiting for key in self._members)
+        return not is_begun and any(member.make_room is not None for member in self._members.values())
+
+    def _list_helped(self) -> list[PlacementKey]:
+        """The members that others leave for."""
+        waiting = {each.placement for each in self._read_frame().nominations if each.remaining}
+        return sorted((key for key in self._members if str(key) in waiting), key=str)
+
+    async def _make_room(self, rules: GroupRules) -> None:
+        """For as many members as are needed, or for none."""
+        plan: _Plan = {}
+        for domain in self._list_domains(rules):
+            plan = await self._plan_evictions(rules, domain)
+            if plan:
+                break
+        for member in self._order_members():
+            member.discard()
+            if member.make_room is not None and (member.key in plan or not plan):
+                member.make_room(plan.get(member.key, {}))
+
+    async def _plan_evictions(self, rules: GroupRules, domain: _Domain) -> _Plan:
+        """Empty if too few fit even so. Those that fit as it is come first."""
+        so_far, plan, left = Overlay(domain.clusters), _Plan(), list[GroupMember]()
+        missing = rules.needed - sum(key not in self._members for key in rules.placed)
+        for member in self._order_members():
+            inputs, decision = await member.decide(so_far, ())
+            if not _fits(decision):
+                left.append(member)
+                continue
+            so_far.add(inputs, decision)
+            plan[member.key] = dict.fromkeys((target.cluster for target in decision.newly_chosen), ())
+            if rules.same_clusters:
+                so_far.allowed = _list_clusters(decision)
+        for member in left:
+            if len(plan) >= missing:
+                break
+            inputs, decision = await member.decide(so_far, ())
+            clusters: Collection[str] = decision.nomination
+            if _fits(decision):
+                clusters = [target.cluster for target in decision.newly_chosen]
+                so_far.add(inputs, decision)
+            elif member.make_room is not None and _fits_after(decision):
+                so_far.add_evicting(inputs, decision)
+            else:
+                continue
+            plan[member.key] = {cluster: so_far.list_evicted(cluster) for cluster in clusters}
+            if rules.same_clusters:
+                so_far.allowed = frozenset(clusters)
+        is_enough = len(plan) >= missing and (not rules.same_clusters or len(plan) == len(self._members))
+        return plan if is_enough else {}
 
     def _list_domains(self, rules: GroupRules) -> Iterator[_Domain]:
         """The smallest first."""
@@ -427,6 +500,13 @@ def _fits(decision: Decision) -> bool:
     least = decision.request.min_targets
     active = decision.active or 0
     return active > 0 and (decision.fulfilled or (least is not None and active >= least))
+
+
+def _fits_after(decision: Decision) -> bool:
+    """Once those have left that it names."""
+    request = decision.request
+    needed = request.min_targets or request.wanted or 0
+    return bool(decision.nomination) and (decision.active or 0) + len(decision.nomination) >= needed
 
 
 def _list_clusters(decision: Decision) -> frozenset[str]:

@@ -20,7 +20,8 @@ from fleet.model.views import MemberCluster
 from fleet.scheduler.ledgers.room_ledger import needs_on
 from fleet.snapshot.columns.bitset import each_row
 from fleet.snapshot.frame import Frame
-from fleet.snapshot.sidedata import Nomination, ResidentGroup, Residents
+from fleet.snapshot.removals import Removals
+from fleet.snapshot.sidedata import LEAVING, WAITING, Nomination, ResidentGroup, Residents
 from fleet.snapshot.table import Table
 
 ABOVE_ALL: Final = 2**31
@@ -40,16 +41,31 @@ class Overlay:
     """Group, cluster and placement."""
     _usage: list[tuple[Quotas, Mapping[str, int]]] = field(default_factory=list)
     """The quotas of each member, and what it takes of them."""
+    _evicted: dict[str, dict[str, None]] = field(default_factory=dict)
+    """By cluster, the placements that leave it for members."""
 
     def add(self, inputs: DecisionInput, decision: Decision, planned: Collection[str] = ()) -> None:
         """A member that fits. Of quotas, `planned` clusters are kept for it already."""
-        request, frame = inputs.request, inputs.frame
-        used: Counter[str] = Counter()
-        for target in decision.newly_chosen:
-            nomination = keep_room(request, target.cluster, frame.cluster(target.row))
+        self._add(inputs, [(target.cluster, target.row) for target in decision.newly_chosen], planned)
+
+    def add_evicting(self, inputs: DecisionInput, decision: Decision) -> None:
+        """A member that fits when those have left that its decision names."""
+        for cluster, placement in () if decision.evictions is None else decision.evictions.victims:
+            self._evicted.setdefault(cluster, {})[placement] = None
+        rows = ((cluster, inputs.frame.row_of(cluster)) for cluster in decision.nomination)
+        self._add(inputs, [(cluster, row) for cluster, row in rows if row is not None], ())
+
+    def list_evicted(self, cluster: str) -> tuple[str, ...]:
+        """The placements that leave it."""
+        return tuple(self._evicted.get(cluster, ()))
+
+    def _add(self, inputs: DecisionInput, clusters: Iterable[tuple[str, int]], planned: Collection[str]) -> None:
+        request, used = inputs.request, Counter[str]()
+        for cluster, row in clusters:
+            nomination = keep_room(request, cluster, inputs.frame.cluster(row))
             self._nominations.append(nomination)
-            self._residents.append((request.resident_group, target.cluster, request.key))
-            if target.cluster not in planned:
+            self._residents.append((request.resident_group, cluster, request.key))
+            if cluster not in planned:
                 used.update({**nomination.requests, CLUSTERS: 1})
         self._usage.append((request.quotas, used))
 
@@ -61,6 +77,7 @@ class Overlay:
             own = {nomination.placement for nomination in self._nominations}
             others = (nomination for nomination in frame.nominations if nomination.placement not in own)
             table.nominate((*others, *self._nominations))
+            self._evict(table, frame)
             if inputs.profile.reads_residents:
                 table.settle(self._add_residents(frame.residents))
             frame = table.freeze()
@@ -69,6 +86,21 @@ class Overlay:
             request = replace(request, quotas=tuple(map(self._add_usage, request.quotas)))
         first = tuple(dict.fromkeys((*inputs.nominated, *nominated)))
         return replace(inputs, frame=self._narrow(frame), request=request, nominated=first)
+
+    def _evict(self, table: Table, frame: Frame) -> None:
+        """Room is free where bindings leave. Each of them counts in the disruption budget of its placement."""
+        rows = {row: on for name, on in self._evicted.items() if (row := frame.row_of(name)) is not None}
+        gone = {row: [each for each in frame.placed[row] if each.placement in on] for row, on in rows.items()}
+        if not gone:
+            return
+        table.give_back(Removals(gone))
+        table.leave_out(gone)
+        live = Counter(each.placement for on in gone.values() for each in on if each.state not in (LEAVING, WAITING))
+        for row in each_row(frame.valid) if live else ():
+            if any(each.placement in live for each in frame.placed[row]):
+                left = (each for each in frame.placed[row] if each.placement not in rows.get(row, ()))
+                counted = (each._replace(disruptions=each.disruptions - live[each.placement]) for each in left)
+                table.set_placed(frame.name(row), counted)
 
     def _narrow(self, frame: Frame) -> Frame:
         if self.allowed is None:
@@ -80,6 +112,9 @@ class Overlay:
         for group, cluster, placement in self._residents:
             on = added.setdefault(group, {})
             on[cluster] = on.get(cluster, frozenset()) | {placement}
+        for on in added.values():
+            for cluster in self._evicted.keys() & on.keys():
+                on[cluster] -= self._evicted[cluster].keys()
         return added
 
     def _add_usage(self, share: QuotaShare) -> QuotaShare:

@@ -10,8 +10,9 @@ the state of the hub, so the next leader continues with it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Final, Protocol
 
 import structlog
@@ -111,7 +112,7 @@ class Preemptions:
 
     def begin(self, key: PlacementKey, decision: Decision) -> None:
         """Right after a decision: if it evicts, the next one sees the room as taken. Makes no request."""
-        request, now = decision.request, epoch_nanoseconds(self._clock)
+        request = decision.request
         victims = decision.evictions.victims if decision.evictions else ()
         has_searched = bool(decision.rounds) and (decision.active or 0) < (request.min_targets or 1)
         if has_searched:
@@ -119,14 +120,28 @@ class Preemptions:
         if not decision.nomination:
             self._note_seeking(key, has_searched=has_searched and request.may_evict)
             return
+        by_cluster = {
+            name: tuple(victim for cluster, victim in victims if cluster == name) for name in decision.nomination
+        }
+        self._open_for(key, request, by_cluster)
+
+    def begin_with_group(
+        self, key: PlacementKey, request: PlacementRequest, victims: Mapping[str, Collection[str]]
+    ) -> None:
+        """The same for a member: on some clusters nothing has to leave, and room is kept until all have theirs."""
+        self._reports.report_search(len({*chain.from_iterable(victims.values())}) if victims else None)
+        if victims:
+            self._open_for(key, request, victims)
+        else:
+            self._note_seeking(key, has_searched=True)
+
+    def _open_for(self, key: PlacementKey, request: PlacementRequest, victims: Mapping[str, Collection[str]]) -> None:
+        now = epoch_nanoseconds(self._clock)
         self._note_seeking(key, has_searched=False)
-        targets = tuple(
-            Preemption(name, tuple(victim for cluster, victim in victims if cluster == name), SELECTED, now)
-            for name in decision.nomination
-        )
+        targets = tuple(Preemption(name, tuple(leaving), SELECTED, now) for name, leaving in victims.items())
         for other, preemptor in list(self._open.items()):
             if preemptor.priority < request.priority:
-                self._lose(other, decision.nomination)
+                self._lose(other, victims)
         self._open[key] = Preemptor(request.uid, request.priority, request.needs, request.generation, targets)
         self._nominate()
         self._reports.report_preempting(key, targets)

@@ -1,0 +1,185 @@
+"""Room for groups at the expense of others: for as many members as are needed, or for none."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Final
+
+from fleet.kube.scopes import CLUSTER_SCOPED, DISRUPTION_BUDGETS
+from tests.e2e.hub import soon
+from tests.e2e.world import World
+from tests.faults.configured import a_scene
+from tests.faults.test_groups import a_group, are_bound, read_condition
+from tests.faults.test_preemption import (
+    EVICTING,
+    count_evictions,
+    fill,
+    find_bindings,
+    has_state,
+    is_given_up,
+    is_placed,
+    place,
+    read_preemptions,
+    roll_out,
+)
+from tests.faults.test_room import join, list_bound_by
+from tests.faults.virtual import virtual
+
+VIP: Final = 100
+
+
+async def place_members(world: World, *names: str, cpu: int = 3, priority: int = VIP, **options: Any) -> None:
+    for name in names:
+        await place(world, name, cpu=cpu, priority=priority, group="web", **options)
+
+
+@virtual
+async def test_X_18_all_members_get_room_and_are_bound_when_the_last_victim_is_gone(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        await fill(world, "ams", "dub")
+        await a_group(scene, minCount=2)
+        await place_members(world, "p1", "p2")
+        for victim in ("on-ams", "on-dub"):
+            await is_given_up(world, victim)
+        await soon(lambda: says(scene, "room is being made for p1, p2"))
+        await roll_out(world, "on-ams")
+        await asyncio.sleep(60)
+        assert [each for name in ("p1", "p2") for each in await find_bindings(world, name)] == []
+        await roll_out(world, "on-dub")
+        await are_bound(scene, 2)
+        assert {*(await list_bound_by(world)).values()} == {"ams", "dub"}
+        await asyncio.sleep(1200)
+        assert [await read_preemptions(world, name) for name in ("p1", "p2")] == [[], []]
+        assert count_evictions(scene.hub.requests) == 2
+
+
+async def says(scene: Any, text: str) -> bool:
+    return text in (await read_condition(scene))[2]
+
+
+@virtual
+async def test_X_18_nothing_leaves_if_the_group_does_not_fit_even_then(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        await fill(world, "ams", "lux")
+        await fill(world, "dub", priority=VIP)
+        await a_group(scene, minCount=3)
+        await place_members(world, "p1", "p2", "p3")
+        await asyncio.sleep(900)
+        assert count_evictions(scene.hub.requests) == 0
+        assert (await read_condition(scene))[1] == "GroupInfeasible"
+        await join(world, "oslo", cpu="3")
+        for victim in ("on-ams", "on-lux"):
+            await is_given_up(world, victim)
+        assert await has_state(world, "on-dub", "Scheduled")
+
+
+@virtual
+async def test_no_more_leave_than_the_minimum_needs_and_what_is_free_is_kept_meanwhile(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        await fill(world, "ams", "dub")
+        await join(world, "free", cpu="3")
+        await a_group(scene, minCount=2)
+        await place_members(world, "p1", "p2", "p3")
+        await asyncio.sleep(30)
+        await place(world, "late", cpu=3)
+        await asyncio.sleep(60)
+        assert await find_bindings(world, "late") == []
+        assert count_evictions(scene.hub.requests) == 1
+        await roll_out(world, "on-ams", "on-dub")
+        await soon(lambda: are_members_bound(world, 2))
+        assert await find_bindings(world, "late") == []
+
+
+async def are_members_bound(world: World, count: int) -> bool:
+    return len([name for name in await list_bound_by(world) if name.startswith("p")]) == count
+
+
+@virtual
+async def test_members_together_stay_within_a_disruption_budget(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        for name in ("ams", "dub"):
+            await join(world, name, cpu="4")
+        await world.create(DISRUPTION_BUDGETS, {"metadata": {"name": "wide"}, "spec": {"maxUnavailable": 1}})
+        await place(world, "wide", cpu=4, policy={"placementType": "PickN", "numberOfClusters": 2})
+        await is_placed(world, "wide", "ams", "dub")
+        for binding in await find_bindings(world, "wide"):
+            condition = {"type": "Available", "status": "True", "reason": "Available", "message": ""}
+            condition |= {"observedGeneration": binding["metadata"]["generation"]}
+            condition |= {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+            patch = {"status": {"conditions": [condition]}}
+            await world.patch(CLUSTER_SCOPED.binding, binding["metadata"]["name"], patch, subresource="status")
+        await a_group(scene, minCount=2)
+        await place_members(world, "p1", "p2")
+        await asyncio.sleep(600)
+        assert await has_state(world, "wide", "Scheduled", "Scheduled")
+        await world.patch(DISRUPTION_BUDGETS, "wide", {"spec": {"maxUnavailable": 2}})
+        await soon(lambda: has_state(world, "wide", "Unscheduled", "Unscheduled"))
+        await roll_out(world, "wide")
+        await soon(lambda: are_members_bound(world, 2))
+
+
+@virtual
+async def test_two_members_share_the_room_of_one_victim(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        await fill(world, "ams", "dub")
+        await a_group(scene, minCount=2)
+        await place_members(world, "p1", "p2", cpu=2)
+        await asyncio.sleep(60)
+        assert count_evictions(scene.hub.requests) == 1
+        await roll_out(world, "on-ams", "on-dub")
+        await place(world, "late", cpu=2, priority=1)
+        await soon(lambda: are_members_bound(world, 2))
+        assert len({on for name, on in (await list_bound_by(world)).items() if name.startswith("p")}) == 1
+
+
+@virtual
+async def test_room_is_made_in_one_domain(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        for region, clusters in {"a": ("a1",), "b": ("b1", "b2"), "c": ("c1", "c2", "c3")}.items():
+            await fill(world, *clusters)
+            for name in clusters:
+                await world.relabel(name, region=region)
+        await a_group(scene, minCount=2, topologyKey="region")
+        await place_members(world, "p1", "p2")
+        for victim in ("on-b1", "on-b2"):
+            await is_given_up(world, victim)
+        await roll_out(world, "on-b1", "on-b2")
+        await soon(lambda: are_members_bound(world, 2))
+        assert count_evictions(scene.hub.requests) == 2
+
+
+@virtual
+async def test_a_group_that_never_preempts_waits(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        await fill(scene.world, "ams", "dub")
+        await a_group(scene, minCount=2)
+        await place_members(scene.world, "p1", "p2", preemptionPolicy="Never")
+        await asyncio.sleep(600)
+        assert count_evictions(scene.hub.requests) == 0
+
+
+@virtual
+async def test_X_18_the_next_leader_goes_on_with_the_room_of_all(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as before:
+        await fill(before.world, "ams", "dub")
+        await join(before.world, "free", cpu="3")
+        await a_group(before, minCount=3)
+        await place_members(before.world, "p1", "p2", "p3")
+        for victim in ("on-ams", "on-dub"):
+            await is_given_up(before.world, victim)
+        await roll_out(before.world, "on-ams")
+    async with a_scene(tmp_path, EVICTING, after=before) as scene:
+        await place(scene.world, "late", cpu=3, priority=1)
+        await asyncio.sleep(60)
+        assert await find_bindings(scene.world, "late") == []
+        assert await are_members_bound(scene.world, 0)
+        await roll_out(scene.world, "on-dub")
+        await soon(lambda: are_members_bound(scene.world, 3))
+        assert count_evictions(scene.hub.requests) == 2
