@@ -219,6 +219,7 @@ class RegistryClient:
         except HTTPError as error:
             if error.code != http.client.UNAUTHORIZED or scope in self._authorization:
                 raise self._describe(method, url, error) from None
+            error.close()
             self._authorization[scope] = self._authorize(error.headers.get("WWW-Authenticate", ""), scope)
             try:
                 return self._send(method, url, scope, data, headers or {})
@@ -259,6 +260,8 @@ class RegistryClient:
             with self._opener.open(request, timeout=_TIMEOUT) as answer:
                 token = parse_object(_read_document(answer), f"the token of {issuer.netloc}")
         except (URLError, OSError) as error:
+            if isinstance(error, HTTPError):
+                error.close()
             raise RegistryError(f"{self.host} issued no token for {scope}: {error}") from None
         return f"Bearer {token.get('token') or token.get('access_token', '')}"
 
