@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fleet.cli.output.json_schema import render_schema
 from fleet.explain.remarks.remark import Remark
 from fleet.explain.whatif.moves import ClusterMoves, ObjectChange, PlacementMoves, UndecidedPlacement
 
@@ -71,7 +72,7 @@ def count(number: int, noun: str) -> str:
 
 def build_schema() -> str:
     """The JSON schema of a report."""
-    return msgspec.json.format(msgspec.json.encode(msgspec.json.schema(DiffReport)), indent=2).decode()
+    return render_schema(DiffReport)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from fleet.cli.input.simulation import SimulatedDecision, Simulation
+from fleet.cli.output.json_schema import render_schema
 from fleet.explain.answer.parts import Answer
 from fleet.framework.cycle.decision import Decision
 from fleet.model.timestamps import format_timestamp
@@ -113,7 +114,7 @@ def format_yaml(report: Report) -> str:
 
 def build_schema() -> str:
     """The JSON schema of a report."""
-    return msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Report)), indent=2).decode()
+    return render_schema(Report)
 
 
 # --- parts ----------------------------------------------------------------------------------------------------------
