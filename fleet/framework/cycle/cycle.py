@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from fleet.errors import PluginError, StaleInputs
@@ -204,7 +203,6 @@ class Cycle:
         plan: dict[str, Any] = {}
         if have < (least or 1):
             self.ctx.shortfall = (least or 1) - have
-            self.ctx.judge_without = partial(self.runner.judge_without, rounds[-1].verdicts)
             result = self.runner.run_post_filter(self.frame, rounds[-1].verdicts)
             if result is not None:
                 plan = {"nomination": result.nomination, "evictions": result.evictions}

@@ -7,6 +7,7 @@ becomes a `PluginError` that names plugin and hook, and ends the attempt, never 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -205,6 +206,14 @@ class Runner:
 
     def run_post_filter(self, frame: Frame, verdicts: Verdicts) -> PostFilterResult | None:
         """The result of the first plugin that has a plan."""
+        outside = self.ctx.judge_without
+        self.ctx.judge_without = partial(self.judge_without, verdicts)
+        try:
+            return self._run_post_filter(frame, verdicts)
+        finally:
+            self.ctx.judge_without = outside  # a cycle would leave all that was decided to the garbage collector
+
+    def _run_post_filter(self, frame: Frame, verdicts: Verdicts) -> PostFilterResult | None:
         for entry in self.profile.post_filter:
             result, status = check_pair(entry, "postFilter", self._call("postFilter", entry, frame, verdicts))
             if is_success(status):

@@ -525,7 +525,6 @@ class _ClusterAlone:
         ctx.shortfall = 1
         runner = Runner(self._profile, ctx, CycleState(), request)
         verdicts = runner.run_filter(self._frame, runner.run_pre_filter(self._frame))
-        ctx.judge_without = partial(runner.judge_without, verdicts)
         return not verdicts.alive and runner.run_post_filter(self._frame, verdicts) is not None
 
     def _begin(self) -> CycleState:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from fleet.framework.context import HookContext
 from fleet.framework.cycle.decision import Outcome
+from fleet.framework.cycle.runner import Runner
 from fleet.framework.status import Code, Status
 from fleet.framework.types import EvictionPlan, PostFilterResult
 from fleet.snapshot import Frame
@@ -64,6 +68,36 @@ def test_F3_058_clusters_in_use_count_towards_the_minimum(frame: Frame) -> None:
     decided(frame, policy, a_binding("a"), a_binding("b"), profile=profile_of(Rejecting("Door", "abc"), idle))
 
     assert idle.calls == []
+
+
+@pytest.fixture
+def garbage() -> Iterator[list[Any]]:
+    """Cycles are not collected but listed, when collecting is asked for."""
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    yield gc.garbage
+    gc.set_debug(0)
+    gc.garbage.clear()
+    gc.enable()
+
+
+def test_what_was_decided_is_freed_without_the_garbage_collector(frame: Frame, garbage: list[Any]) -> None:
+    """A large policy is hundreds of thousands of objects: to collect them stops all threads."""
+    contexts: list[HookContext] = []
+
+    def post_filter(ctx: HookContext, *_: object) -> tuple[None, Status]:
+        contexts.append(ctx)
+        return None, NO_HELP
+
+    profile = profile_of(Rejecting("Door", "abc"), Answering("Helper", post_filter=post_filter))
+    decided(frame, a_policy().pick_n(3), profile=profile)
+    assert len(contexts) == 1
+    contexts.clear()
+
+    gc.collect()
+
+    assert not [each for each in garbage if isinstance(each, HookContext | Runner)]
 
 
 def test_F3_058_placements_that_are_not_counted_have_no_minimum(frame: Frame) -> None:
