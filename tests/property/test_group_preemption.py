@@ -13,7 +13,6 @@ from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.policy.resource_requests import read_requests
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.reserve_permit import newly_chosen
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.groups.group_attempt import GroupAttempt, GroupMember, GroupRules
 from fleet.scheduler.groups.growing_overlay import ABOVE_ALL, Overlay
@@ -90,7 +89,7 @@ def search(seed: int) -> Plan:
     for request in order:
         decision = fleet.ask(request)
         if fits(decision):
-            clusters = [target.cluster for target in newly_chosen(decision)]
+            clusters = [target.cluster for target in decision.newly_chosen]
             plan[request.key] = dict.fromkeys(clusters, ())
             fleet.put(request, clusters)
     if len(plan) >= fleet.needed:
@@ -99,7 +98,7 @@ def search(seed: int) -> Plan:
         if request.key in plan or len(plan) >= fleet.needed:
             continue
         decision = fleet.ask(request)
-        clusters = [target.cluster for target in newly_chosen(decision)] if fits(decision) else [*decision.nomination]
+        clusters = [target.cluster for target in decision.newly_chosen] if fits(decision) else [*decision.nomination]
         if len(clusters) < (request.min_targets or 1):
             continue
         for cluster, victim in () if decision.evictions is None else decision.evictions.victims:

@@ -171,7 +171,7 @@ def test_rows_set_aside_are_rejected_by_the_framework_and_not_shown_to_plugins(f
         (lambda *_: Verdict(ok=0, reason=7), "undeclared reason 7 (it declares 0)"),
         (lambda *_: Verdict(ok=0, reason=np.ones(4, dtype=np.int64)), "reasons should be uint16[4], not int64[4]"),
         (lambda *_: None, "answered NoneType, not a Verdict"),
-        (lambda *_: {}["absent"], "KeyError: 'absent'"),
+        (lambda *_: dict[str, Any]()["absent"], "KeyError: 'absent'"),
     ],
     ids=["wait", "skip", "length", "dtype", "reason", "reason dtype", "nothing", "exception"],
 )
