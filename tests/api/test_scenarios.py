@@ -28,7 +28,7 @@ from fleet.settings import load_settings
 from tests.api.stage import ADMIN, AUTHOR, OPERATOR, OVERSEER, PATIENT, TOKENS, Stage, a_hub_with, grant_all
 from tests.e2e.world import World, controlled
 from tests.unit.cli.conftest import Fleet, fleet, home
-from tests.unit.cli.manifests import Manifest, member
+from tests.unit.cli.manifests import Manifest, member, sized, wanting
 from tests.unit.cli.profiled import HEAD
 from tests.unit.cli.scenario_events import (
     BEGIN,
@@ -43,7 +43,6 @@ from tests.unit.cli.scenario_events import (
     run_controller,
 )
 from tests.unit.cli.test_scenarios import SCENARIO, approval
-from tests.unit.cli.test_simulated_room import sized, wanting
 
 __all__ = ["fleet", "home"]
 

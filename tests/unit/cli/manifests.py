@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,22 @@ def member(name: str, *, heard: str = NOW, taints: list[Manifest] | None = None,
     }
 
 
+def sized(name: str, *, has: Mapping[str, str], free: Mapping[str, str] | None = None, **properties: str) -> Manifest:
+    """A cluster with so much of each resource; in keys, `_` is for `-`."""
+    cluster = member(name)
+    cluster["status"]["resourceUsage"] = {
+        "capacity": dict(has),
+        "allocatable": dict(has),
+        "available": dict(has if free is None else free),
+        "observationTime": NOW,
+    }
+    cluster["status"]["properties"] = {
+        f"scaling.fleet.dev/{key.replace('_', '-')}": {"value": value, "observationTime": NOW}
+        for key, value in properties.items()
+    }
+    return cluster
+
+
 def placement(name: str, *, namespace: str = "", generation: int | None = None, **policy: Any) -> Manifest:
     metadata: Manifest = {"name": name}
     if namespace:
@@ -52,6 +69,13 @@ def placement(name: str, *, namespace: str = "", generation: int | None = None, 
         "metadata": metadata,
         "spec": spec,
     }
+
+
+def wanting(name: str, requests: str, number: int = 1, **policy: Any) -> Manifest:
+    """A placement whose copies request so much."""
+    made = placement(name, placementType="PickN", numberOfClusters=number, **policy)
+    made["metadata"]["annotations"] = {"scheduling.fleet.dev/requests": requests}
+    return made
 
 
 def snapshot(name: str, of: str, *, latest: str | None = "true", number: int | None = None, **policy: Any) -> Manifest:

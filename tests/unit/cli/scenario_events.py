@@ -21,8 +21,7 @@ from fleet.scheduler.attempt_record import AttemptRecord
 from fleet.settings import Settings
 from tests.e2e.world import World
 from tests.faults.hub_api import HubApi
-from tests.unit.cli.manifests import Manifest
-from tests.unit.cli.test_simulated_room import sized, wanting
+from tests.unit.cli.manifests import Manifest, sized, wanting
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.settings import load_settings
 from tests.installed import an_installed_package
 from tests.unit.cli.conftest import Fleet, Ran
-from tests.unit.cli.manifests import NOW, Manifest, member, placement
+from tests.unit.cli.manifests import NOW, Manifest, member, placement, sized, wanting
 from tests.unit.cli.profiled import HEAD, targets
 from tests.unit.cli.scenario_events import (
     BEGIN,
@@ -28,7 +28,6 @@ from tests.unit.cli.scenario_events import (
     read_report,
     run_controller,
 )
-from tests.unit.cli.test_simulated_room import sized, wanting
 
 Json = dict[str, Any]
 Play = Callable[..., Ran]

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.cli.conftest import Fleet
-from tests.unit.cli.manifests import NOW, Manifest, member, placement
+from tests.unit.cli.manifests import NOW, Manifest, member, wanting
 from tests.unit.cli.profiled import (
     HEAD,
     Decide,
@@ -41,12 +41,6 @@ def pooled(name: str, pools: Pools, *, at: str = NOW, **totals: str) -> Manifest
     has = {**totals, GPU: totals.pop("gpus", "12")}
     cluster["status"]["resourceUsage"] = {"capacity": has, "allocatable": has, "available": has, "observationTime": NOW}
     return cluster
-
-
-def wanting(name: str, requests: str, number: int = 1) -> Manifest:
-    made = placement(name, placementType="PickN", numberOfClusters=number)
-    made["metadata"]["annotations"] = {"scheduling.fleet.dev/requests": requests}
-    return made
 
 
 @pytest.fixture

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.unit.cli.conftest import Fleet
-from tests.unit.cli.manifests import NOW, Manifest, binding, member, placement, snapshot
+from tests.unit.cli.manifests import Manifest, binding, member, placement, sized, snapshot, wanting
 from tests.unit.cli.profiled import (
     Decide,
     Run,
@@ -22,28 +21,6 @@ from tests.unit.cli.profiled import (
 )
 
 LATER = "2026-03-10T09:05:00Z"
-
-
-def sized(name: str, *, has: Mapping[str, str], free: Mapping[str, str] | None = None, **properties: str) -> Manifest:
-    """A cluster with so much of each resource; in keys, `_` is for `-`."""
-    cluster = member(name)
-    cluster["status"]["resourceUsage"] = {
-        "capacity": dict(has),
-        "allocatable": dict(has),
-        "available": dict(has if free is None else free),
-        "observationTime": NOW,
-    }
-    cluster["status"]["properties"] = {
-        f"scaling.fleet.dev/{key.replace('_', '-')}": {"value": value, "observationTime": NOW}
-        for key, value in properties.items()
-    }
-    return cluster
-
-
-def wanting(name: str, requests: str, number: int = 1, **policy: Any) -> Manifest:
-    made = placement(name, placementType="PickN", numberOfClusters=number, **policy)
-    made["metadata"]["annotations"] = {"scheduling.fleet.dev/requests": requests}
-    return made
 
 
 @pytest.fixture
