@@ -6,6 +6,7 @@ import functools
 import gc
 import logging
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -24,6 +25,8 @@ LOGGERS = [
     for name in ("root", "aiohttp.access", "asyncio", "kubernetes", "uvicorn", "uvicorn.access", "uvicorn.error")
 ]
 """Those that a process of Fleet configures."""
+SIGNALS = signal.SIGINT, signal.SIGTERM
+"""Those that it waits for. Event loops of uvloop keep them when they are closed."""
 
 # No deadline, and slow drawing is no mistake: a busy machine is not a failure, pytest-timeout catches what hangs. In CI
 # the examples are the same in every run, so that a change is judged by what it changed; the search for new ones happens
@@ -106,9 +109,13 @@ def commands_built_once() -> Iterator[None]:
 def unconfigured_process() -> Iterator[None]:
     """What one test configures for the whole process is not the next one's."""
     before = [(logger, list(logger.handlers), logger.level, logger.propagate) for logger in LOGGERS]
+    waiting = [(number, signal.getsignal(number)) for number in SIGNALS]
     thresholds = gc.get_threshold()
     yield
     gc.set_threshold(*thresholds)
+    for number, handler in waiting:
+        if signal.getsignal(number) != handler:
+            signal.signal(number, handler)
     for logger, handlers, level, propagate in before:
         logger.handlers[:], logger.propagate = handlers, propagate
         if logger.level != level:

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from fleet.cli.up.interrupts import Interrupts
-
-
-@pytest.fixture(autouse=True)
-def _handlers_as_before() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 class Server:
