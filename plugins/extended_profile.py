@@ -1,7 +1,8 @@
 """The extended profile: weighted ranking of the in-tree plugins, each enabled at every hook it implements.
 
 What a user expressed outweighs what the product prefers on its own. Quotas and groups do nothing without their objects.
-DefaultPreemption is not here, as nothing is evicted unless a profile names it.
+DefaultPreemption is not here, as nothing is evicted unless a profile names it. Placements that name their clusters need
+no plugin: the framework takes these in every profile.
 """
 
 from __future__ import annotations

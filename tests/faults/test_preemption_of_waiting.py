@@ -34,6 +34,7 @@ APPROVED: Final = """
 profiles:
 - schedulerName: DefaultScheduler
   base: ExtendedProfile
+  backoffOnRejection: false
   plugins:
     multiPoint: {enabled: [{name: DefaultPreemption}]}
     permit: {enabled: [{name: PlacementApproval}]}

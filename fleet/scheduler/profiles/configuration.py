@@ -28,6 +28,7 @@ from fleet.framework.profiles.profile import (
 )
 from fleet.framework.profiles.queue_sort import require_one_queue_sort
 from fleet.framework.profiles.registry import Registry
+from fleet.model.keys import PICK_FIXED
 from fleet.settings import Settings
 from fleet.settings.document.merging import ALL, BaseLists, merge_profile
 from fleet.settings.document.model import (
@@ -46,6 +47,7 @@ from plugins.default_profile import DEFAULT_PLUGINS, default_profile
 from plugins.load_aware_profile import LOAD_AWARE_PLUGINS
 
 _ADAPTIVE: Final = 0
+_NEEDS_NO_PLUGIN: Final = {PICK_FIXED: "placements of type PickFixed get the clusters that they name in every profile"}
 _IN_FRONT: Final = re.compile(r"^error initializing plugin \"[^\"]*\": ")
 _AT_PATH: Final = re.compile(r" - at `\$\.?([^`]*)`$")
 
@@ -139,8 +141,8 @@ def _register_plugins(registry: Registry, documents: Sequence[ProfileDocument], 
                 continue
             if name not in known:
                 near = nearest(name, known)
-                hint = f"; did you mean {near}?" if near else "; `fleet plugins list` has those that are installed"
-                report(origin, f"{path}: no plugin named {name} exists{hint}")
+                hint = f"did you mean {near}?" if near else "`fleet plugins list` has those that are installed"
+                report(origin, f"{path}: no plugin named {name} exists; {_NEEDS_NO_PLUGIN.get(name, hint)}")
                 continue
             try:
                 register_installed(registry, only=[name])
@@ -308,8 +310,9 @@ class _Builder:
             tie_break=tie_break,
             limits=StatusLimits(**settings.published_limits()),
             percentage_of_clusters=self._choose_percentage(plugins),
-            backoff_on_rejection=document.backoff_on_rejection
-            or (document.backoff_on_rejection is None and bool(settings.extenders)),
+            backoff_on_rejection=is_extended or bool(settings.extenders)
+            if document.backoff_on_rejection is None
+            else document.backoff_on_rejection,
             reserve_fallback=bool(document.reserve_fallback),
             partial_permit=bool(document.partial_permit),
             extenders=_list_extenders(settings),

@@ -541,3 +541,28 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
         "fleet.yaml:9",
         "fleet.yaml:3",
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{base: ExtendedProfile}",
+        "{base: LoadAware, pluginConfig: [{name: TargetLoadPacking, args: {feed: load}}]}",
+        "{backoffOnRejection: true}",
+    ],
+)
+def test_rejected_placements_of_extended_profiles_back_off(tmp_path: Path, text: str) -> None:
+    feeds = "feeds: [{name: load, static: {ams-1: 3}}]\n"
+    assert profile_of(tmp_path, f"{feeds}profiles: [{text}]\n").backoff_on_rejection
+
+
+@pytest.mark.parametrize("text", ["{base: ExtendedProfile, backoffOnRejection: false}", "{base: DefaultProfile}"])
+def test_rejected_placements_of_other_profiles_do_not_back_off(tmp_path: Path, text: str) -> None:
+    assert not profile_of(tmp_path, f"profiles: [{text}]\n").backoff_on_rejection
+
+
+def test_placements_that_name_their_clusters_need_no_plugin(tmp_path: Path) -> None:
+    text = "profiles: [{base: ExtendedProfile, plugins: {preFilter: {enabled: [{name: PickFixed}]}}}]\n"
+    (complaint,) = complaints(tmp_path, text)
+    named = "placements of type PickFixed get the clusters that they name in every profile"
+    assert complaint.endswith(f"no plugin named PickFixed exists; {named}")
