@@ -20,12 +20,14 @@ from fleet.settings.document.kubescheduler_nodes import (
     build_sequence,
     build_texts,
     find_or_add,
+    find_text,
     get_hook,
     list_leaves,
     merge_items,
 )
 from fleet.settings.document.kubescheduler_plugins import (
     COUNTERPARTS,
+    FITS_LEAST,
     FITS_MOST,
     MOST,
     NEEDS_NO_PLUGIN,
@@ -41,6 +43,7 @@ GROUP: Final = "kubescheduler.config.k8s.io"
 FOREIGN_KIND: Final = "KubeSchedulerConfiguration"
 SUBSTITUTION: Final = "substitution"
 VERSIONS: Final = ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1")
+_OLD_VERSIONS: Final = ("v1alpha1", "v1alpha2", "v1beta1")
 Treatment = Literal["honoured", "translated", "ignored", "refused"]
 
 _NULL: Final = "tag:yaml.org,2002:null"
@@ -122,6 +125,7 @@ def add_sources(root: yaml.MappingNode, sources: NamedSources) -> None:
 class _Converter:
     def __init__(self, root: yaml.MappingNode) -> None:
         self._root = root
+        self._version = find_text(root, "apiVersion").partition("/")[2]
         self._sections: dict[str, yaml.MappingNode] = {}
         self._result = ConvertedDocument(build_mapping(root, []))
         self._profile: yaml.MappingNode | None = None
@@ -142,7 +146,7 @@ class _Converter:
     def _convert_top(self, name: str, key: yaml.Node, value: yaml.Node) -> None:
         match name:
             case "apiVersion":
-                self._convert_version(key, value)
+                self._convert_version(key)
             case "kind":
                 is_known = value.value == FOREIGN_KIND
                 note = KIND if is_known else f"{value.value} is not {FOREIGN_KIND}"
@@ -161,8 +165,8 @@ class _Converter:
             case _:
                 self._convert_setting(name, key, value)
 
-    def _convert_version(self, key: yaml.Node, value: yaml.Node) -> None:
-        version = str(value.value).partition("/")[2]
+    def _convert_version(self, key: yaml.Node) -> None:
+        version = self._version
         if version not in VERSIONS:
             self._note(key, "apiVersion", "refused", f"there is no version {version}; use {GROUP}/v1")
             return
@@ -292,6 +296,11 @@ class _Converter:
             self._note(item, f"{where}.name", "ignored", note)
             if is_enabled:
                 self._result.warnings.append(f"{where}.name: {note}: it is left out")
+            return None
+        if get_hook(where) and not is_enabled and name == FITS_LEAST and self._version not in _OLD_VERSIONS:
+            note = f"{self._version} has no such plugin, and NodeResourcesFit scores all the same: disable that"
+            self._note(item, f"{where}.name", "ignored", note)
+            self._result.warnings.append(f"{where}.name: {name}: {note}")
             return None
         if name == "TaintToleration" and where.rpartition(".")[0].endswith(("preScore", "score")):
             self._note(item, f"{where}.name", "ignored", "taints of clusters have nothing to score")

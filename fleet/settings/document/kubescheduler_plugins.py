@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import Final
 
 FITS_MOST: Final = "NodeResourcesMostAllocated"
+FITS_LEAST: Final = "NodeResourcesLeastAllocated"
+"""Both are strategies of NodeResourcesFit since v1beta2."""
 LEAST, MOST, BALANCED = "LeastAllocated", "MostAllocated", "BalancedAllocation"
 QUEUE_SORT: Final = "queueSort"
 _POST_FILTER: Final = "postFilter"
@@ -58,7 +60,7 @@ COUNTERPARTS: Final[Mapping[str, Counterpart]] = MappingProxyType(
             {"scoringStrategy.type": "strategy", "scoringStrategy.resources[].name": "resources"},
             (LEAST, MOST),
         ),
-        "NodeResourcesLeastAllocated": Counterpart("ResourceFit", _OF_RESOURCES),
+        FITS_LEAST: Counterpart("ResourceFit", _OF_RESOURCES),
         FITS_MOST: Counterpart("ResourceFit", _OF_RESOURCES),
         "NodeResourcesBalancedAllocation": Counterpart("BalancedAllocation", _OF_RESOURCES),
         "NodeResourceTopologyMatch": Counterpart(

@@ -297,6 +297,8 @@ def test_C_12_plugins_and_their_arguments_become_their_counterparts(
         assert report[f"{prefix}{path}"] == f"{treatment:<10} {prefix}{path}{note}"
     assert [line for line in err.splitlines() if line.startswith("warning")] == [
         f"warning: {prefix}s.filter.enabled[1].name: NetworkOverhead has no counterpart: it is left out",
+        f"warning: {prefix}s.score.disabled[0].name: NodeResourcesLeastAllocated: v1 has no such plugin, and "
+        "NodeResourcesFit scores all the same: disable that",
         f"warning: {prefix}Config[0].args.scoringStrategy.type: ResourceFit has no strategy RequestedToCapacityRatio: "
         "it is left out",
     ]
@@ -435,6 +437,21 @@ def test_C_12_most_allocated_is_a_strategy_of_resource_fit(document: Path, capsy
         values = {row[0]: row[1] for row in map(str.split, capsys.readouterr().out.splitlines()) if len(row) == 3}
         assert values["profiles[0].pluginConfig[0].args.strategy"] == "MostAllocated"
         assert values["profiles[0].plugins.score.enabled[0].name"] == "ResourceFit"
+
+
+@pytest.mark.parametrize("version, scores", [("v1alpha1", False), ("v1beta1", False), ("v1beta2", True), ("v1", True)])
+def test_C_12_scores_that_are_none_of_a_version_switch_nothing_off(
+    document: Path, capsys: pytest.CaptureFixture[str], version: str, *, scores: bool
+) -> None:
+    head = f"apiVersion: kubescheduler.config.k8s.io/{version}\nkind: KubeSchedulerConfiguration\n"
+    score = "{disabled: [{name: NodeResourcesLeastAllocated}, {name: NodeResourcesBalancedAllocation}]}"
+    document.write_text(f"{head}profiles: [{{plugins: {{score: {score}}}}}]\n", encoding="utf-8")
+    assert convert_config(document) == 0
+    out, err = capsys.readouterr()
+    (profile,) = yaml.safe_load(out)["profiles"]
+    disabled = [each["name"] for each in profile["plugins"]["score"]["disabled"]]
+    assert disabled == [*([] if scores else ["ResourceFit"]), "BalancedAllocation"]
+    assert (f"{version} has no such plugin, and NodeResourcesFit scores all the same" in err) is scores
 
 
 def test_plugins_at_the_top_become_one_profile(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
