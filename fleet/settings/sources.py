@@ -26,6 +26,7 @@ from fleet.similarity import SIMILAR, nearest
 
 RawValue = str | tuple[str, ...]
 
+_MERGE: Final = "tag:yaml.org,2002:merge"
 _LARGEST: Final = 1_000_000
 _STRINGS: Final = "tag:yaml.org,2002:str"
 _NULL: Final = "tag:yaml.org,2002:null"
@@ -208,7 +209,10 @@ def compose_file(path: Path, collected: CollectedSettings, text: str | None = No
         content = yaml.compose(text, yaml.SafeLoader)
         own = _find_recursion(content, set(), set())
         if own is None:
-            return True, content
+            wrong = _apply_merge_keys(content, set())
+            for node in wrong:
+                collected.report(f"{path}:{node.start_mark.line + 1}", "<<: should be a mapping, or a list of mappings")
+            return not wrong, content
         collected.report(f"{path}:{own.start_mark.line + 1}", "refers to itself by an alias")
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -306,3 +310,29 @@ class _File:
 
 def _line(node: yaml.Node) -> int:
     return node.start_mark.line + 1
+
+
+def _apply_merge_keys(node: yaml.Node | None, done: set[int]) -> list[yaml.Node]:
+    """`<<` is replaced by the fields of the mappings that it names, as far as there are no fields of that name. Returns
+    what should be a mapping."""
+    if node is None or isinstance(node, yaml.ScalarNode) or id(node) in done:
+        return []
+    done.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        return [wrong for item in node.value for wrong in _apply_merge_keys(item, done)]
+    assert isinstance(node, yaml.MappingNode)
+    wrong = [problem for _, value in node.value for problem in _apply_merge_keys(value, done)]
+    own = [(key, value) for key, value in node.value if key.tag != _MERGE]
+    names = {key.value for key, _ in own if isinstance(key, yaml.ScalarNode)}
+    for value in (value for key, value in node.value if key.tag == _MERGE):
+        for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+            if not isinstance(source, yaml.MappingNode):
+                wrong.append(source)
+                continue
+            fields = [
+                pair for pair in source.value if isinstance(pair[0], yaml.ScalarNode) and pair[0].value not in names
+            ]
+            own += fields
+            names |= {key.value for key, _ in fields}
+    node.value = own
+    return wrong

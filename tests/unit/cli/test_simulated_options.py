@@ -264,16 +264,33 @@ def test_the_diff_of_options_and_of_a_quota(tmp_path: Path, fleet: Fleet) -> Non
 # --- preemption -------------------------------------------------------------------------------------------------------
 
 
-def test_that_room_may_be_made_is_noted_and_the_diff_cannot_tell(tmp_path: Path, fleet: Fleet) -> None:
-    config = tmp_path / "config.yaml"
-    profile = {"base": "ExtendedProfile", "plugins": {"multiPoint": {"enabled": [{"name": "DefaultPreemption"}]}}}
-    config.write_text(yaml.safe_dump({**HEAD, "profiles": [profile]}), encoding="utf-8")
-    low = [
+EVICTING = {"base": "ExtendedProfile", "plugins": {"multiPoint": {"enabled": [{"name": "DefaultPreemption"}]}}}
+
+
+def list_low() -> list[Any]:
+    return [
         wanting("low", requests="cpu=3"),
         snapshot("low-0", "low", number=1, placementType="PickN", numberOfClusters=1),
         binding("a", of="low", snapshot="low-0"),
     ]
-    base = written(tmp_path, sized("a", 4), *low, name="hub.yaml")
+
+
+def test_what_an_extender_leaves_open_is_listed_once(tmp_path: Path, fleet: Fleet) -> None:
+    config = tmp_path / "config.yaml"
+    extenders = [{"name": "budget", "urlPrefix": "http://127.0.0.1:9", "filterVerb": "filter"}]
+    config.write_text(yaml.safe_dump({**HEAD, "profiles": [EVICTING], "extenders": extenders}), encoding="utf-8")
+    base = written(tmp_path, sized("a", 4), *list_low(), name="hub.yaml")
+    files = written(tmp_path, wanting("vip", requests="cpu=1"), options("vip", priority=100), name="change.yaml")
+    ran = fleet("diff", "--base", str(base), "-f", str(files), "--config", str(config), "--now", NOW)
+    assert ran.code == 2
+    errors = [line for line in ran.err.splitlines() if line.startswith("error")]
+    assert errors == ["error: placement vip cannot be decided: extender budget was not asked about this"]
+
+
+def test_that_room_may_be_made_is_noted_and_the_diff_cannot_tell(tmp_path: Path, fleet: Fleet) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump({**HEAD, "profiles": [EVICTING]}), encoding="utf-8")
+    base = written(tmp_path, sized("a", 4), *list_low(), name="hub.yaml")
     vip = wanting("vip", requests="cpu=3")
     decided = ("--config", str(config), "--now", NOW)
 

@@ -566,3 +566,27 @@ def test_placements_that_name_their_clusters_need_no_plugin(tmp_path: Path) -> N
     (complaint,) = complaints(tmp_path, text)
     named = "placements of type PickFixed get the clusters that they name in every profile"
     assert complaint.endswith(f"no plugin named PickFixed exists; {named}")
+
+
+SHARED = """\
+profiles:
+- &first
+  schedulerName: first
+  base: ExtendedProfile
+  plugins: {score: {disabled: [{name: BalancedAllocation}]}}
+- {<<: *first, schedulerName: second, ranking: lexicographic}
+- {schedulerName: third, <<: [{ranking: lexicographic}, *first]}
+"""
+
+
+def test_profiles_share_fields_by_merge_keys(tmp_path: Path) -> None:
+    first, second, third = build_profiles(settings_of(tmp_path, SHARED))[0]
+    assert [first.scheduler_name, second.scheduler_name, third.scheduler_name] == ["first", "second", "third"]
+    assert scores(first) == scores(second) == scores(third)
+    assert "BalancedAllocation" not in dict(scores(first))
+    assert [first.ranking, second.ranking, third.ranking] == ["weighted", "lexicographic", "lexicographic"]
+
+
+def test_a_merge_key_that_names_no_mapping_is_refused_with_its_line(tmp_path: Path) -> None:
+    text = "profiles:\n- base: ExtendedProfile\n  <<: [yes]\n"
+    assert complaints(tmp_path, text) == ["fleet.yaml:5: <<: should be a mapping, or a list of mappings"]

@@ -156,10 +156,11 @@ def build_report(asked: DiffQuestion, findings: Findings) -> DiffReport:
         return inp, decision
 
     moves = report_moves(placements, decide)
+    unanswered = {each.key for each in moves.undecided}
     evicting = [
         UndecidedPlacement(kind=each.kind, key=each.key, message=_EVICTS)
         for each in placements
-        if each.after is not None and short.get(each.key)
+        if each.after is not None and short.get(each.key) and each.key not in unanswered
     ]
     return DiffReport(
         base=asked.base,
