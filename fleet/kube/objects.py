@@ -43,6 +43,7 @@ RETRY_DELAYS: Final = (0.010, 0.050, 0.250)
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
 _PAGE: Final = 500
 
 
@@ -102,9 +103,10 @@ class Objects(Generic[T]):
             if not after:
                 return objects
 
-    async def create(self, document: Document) -> T:
-        namespace = document.get("metadata", {}).get("namespace", "")
-        return await self._write(Method.POST, self.resource.collection(namespace), self._with_type(document))
+    async def create(self, document: Document, *, manager: str = "") -> T:
+        """`manager`: the field manager, if it is not that of the client's name."""
+        path = self.resource.collection(document.get("metadata", {}).get("namespace", ""))
+        return await self._write(Method.POST, path, self._with_type(document), query={"fieldManager": manager})
 
     async def replace(self, document: Document) -> T:
         """PUT: refused as a Conflict if the object changed since it was read."""
@@ -122,6 +124,11 @@ class Objects(Generic[T]):
     async def json_patch(self, key: str, operations: Sequence[Document], *, subresource: str = "") -> T:
         path = self.resource.item(key, subresource)
         return await self._write(Method.PATCH, path, operations, content_type=JSON_PATCH)
+
+    async def apply(self, document: Document, *, manager: str) -> T:
+        """Server-side apply that takes fields from other managers. With a uid, only to the object that has it."""
+        path, query = self.resource.item(_key_of(document)), {"fieldManager": manager, "force": "true"}
+        return await self._write(Method.PATCH, path, self._with_type(document), content_type=APPLY_PATCH, query=query)
 
     async def delete(self, key: str, *, uid: str = "", version: str = "") -> None:
         """Given a uid or a version, only that object: a Conflict means that another has taken its name."""
@@ -144,9 +151,15 @@ class Objects(Generic[T]):
     # --- inside -------------------------------------------------------------------------------------------------------
 
     async def _write(
-        self, method: Method, path: str, body: Document | Sequence[Document], *, content_type: str = "application/json"
+        self,
+        method: Method,
+        path: str,
+        body: Document | Sequence[Document],
+        *,
+        content_type: str = "application/json",
+        query: Mapping[str, str] | None = None,
     ) -> T:
-        written = self._read(await self._call(method, path, body=body, content_type=content_type))
+        written = self._read(await self._call(method, path, body=body, content_type=content_type, query=query))
         if self.store is not None:
             self._apply_write(self.store, written)
         return written
@@ -185,9 +198,8 @@ class Objects(Generic[T]):
         return {**document, "apiVersion": self.resource.api_version, "kind": self.resource.kind}
 
     def _path_of(self, document: Document, subresource: str = "") -> str:
-        metadata = document["metadata"]
-        key = "/".join(metadata[part] for part in ("namespace", "name") if metadata.get(part))
-        if not metadata.get("resourceVersion"):
+        key = _key_of(document)
+        if not document["metadata"].get("resourceVersion"):
             raise ValueError(f"{self.resource.kind} {key} without a resourceVersion would overwrite changes of others")
         return self.resource.item(key, subresource)
 
@@ -210,6 +222,11 @@ class Objects(Generic[T]):
             store.apply_delete(key_of(metadata), metadata.uid)
         else:
             store.apply_write(written)
+
+
+def _key_of(document: Document) -> str:
+    metadata = document["metadata"]
+    return "/".join(metadata[part] for part in ("namespace", "name") if metadata.get(part))
 
 
 # --- retries and updates ----------------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ ENVIRONMENT: Final = f"{NAME}-environment"
 """A Secret of users with variables of the scheduler's process."""
 VERBOSITY: Final = {"Normal": 2, "Debug": 4, "Trace": 6, "TraceAll": 8}
 _FOLDER: Final = "/etc/fleet"
+_ROLLING: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+"""With the hub's defaults: only fields that were applied are removed when they are no longer wanted."""
 
 
 def get_operand_name(resource: Resource) -> str:
@@ -103,13 +105,11 @@ def _build_deployment(spec: Json, namespace: str, config: ConfigReview, image: s
     term = {"labelSelector": {"matchLabels": _SELECTOR}, "topologyKey": "kubernetes.io/hostname"}
     preferred = [{"weight": 100, "podAffinityTerm": term}]
     pod["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    # Null removes what an earlier topology set, and of an object that is created it is ignored.
-    pod["nodeSelector"] = topology.get("nodeSelector") or None
-    pod["tolerations"] = topology.get("tolerations") or None
+    pod |= {field: topology[field] for field in ("nodeSelector", "tolerations") if topology.get(field)}
     return {
         "replicas": replicas,
         # Without a lease, old and new pods would decide at the same time.
-        "strategy": {"type": "RollingUpdate"} if config.elects else {"type": "Recreate", "rollingUpdate": None},
+        "strategy": _ROLLING if config.elects else {"type": "Recreate"},
         "selector": {"matchLabels": _SELECTOR},
         "template": {
             "metadata": {"labels": _LABELS, "annotations": {CONFIG_HASH: config.digest}},

@@ -295,7 +295,7 @@ class Operator:
             if self._target.find(resource) is None:
                 await self._target.create(resource, document)
                 continue
-            await self._target.patch(resource, document)
+            await self._target.apply(resource, document)
             if resource in plan.reverted:
                 text = f"reverted a change of {resource.kind} {document['metadata']['name']}"
                 self._events.emit(_refer_to(owner), WARNING, "Reverted", text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -24,6 +24,7 @@ from fleet.operator.operands import (
     get_operand_name,
     get_topology,
 )
+from fleet.operator.ownership import has_fields_of_others
 from fleet.operator.partitions import find_partition_problem
 from fleet.operator.prerequisites import HubFacts, list_unmet
 from fleet.release.oci.references import DIGEST, parse_reference
@@ -102,7 +103,7 @@ def build_plan(owner: Json, config: ConfigReview, seen: ObservedOperands) -> Pla
     desired = _build_desired(owner, config, seen, owned, uses_image=refused is None)
     if finding is not None and (partition or finding.reason == "NameTaken"):
         desired = {}
-    writes = {key: item for key, item in desired.items() if not is_contained(item, owned.get(key))}
+    writes = {key: item for key, item in desired.items() if key not in owned or _differs(item, owned[key])}
     reverted = tuple(
         key for key, item in writes.items() if key in owned and _get_applied(item) == _get_applied(owned[key])
     )
@@ -118,10 +119,11 @@ def count_replicas(spec: Json, nodes: int) -> int:
     return 1 if topology is None else max(1, min(nodes, topology.get("maxReplicas", _MOST_REPLICAS)))
 
 
-def _list_warnings(spec: Json, nodes: int) -> tuple[tuple[str, str], ...]:
-    if nodes or get_topology(spec) is None:
-        return ()
-    return (("NoMatchingNode", "spec.topology.highlyAvailableTopology: no node matches; one pod is created"),)
+def _list_warnings(spec: Json, nodes: int) -> Iterator[tuple[str, str]]:
+    if not nodes and get_topology(spec) is not None:
+        yield "NoMatchingNode", "spec.topology.highlyAvailableTopology: no node matches; one pod is created"
+    if spec.get("observedConfig"):
+        yield "ObservedConfigIgnored", "spec.observedConfig: is not used; probes and metrics are served over plain HTTP"
 
 
 def _list_forced(unmet: Sequence[tuple[str, str]], state: str) -> list[tuple[str, str]]:
@@ -151,6 +153,10 @@ def check_image(image: str, allowed: Sequence[str]) -> str | None:
         f"spec.schedulerImage: {image} is a {kind} image; spec.imagePolicy.allowedKinds has only "
         f"{', '.join(allowed) or 'nothing'}"
     )
+
+
+def _differs(desired: Json, observed: Json) -> bool:
+    return has_fields_of_others(observed) or not is_contained(desired, observed)
 
 
 def is_contained(desired: Any, observed: Any) -> bool:
@@ -197,16 +203,7 @@ def _build_desired(
     replicas = count_replicas(owner["spec"], seen.nodes) if used.elects else 1
     if not (used.is_valid and image):
         return {}
-    desired = build_operands(owner, used, image, replicas)
-    _remove_labels(desired[DEPLOYMENTS], _get_pod(owned))
-    return desired
-
-
-def _remove_labels(deployment: Json, pod: Json) -> None:
-    """Labels of nodes that are no longer asked for: merging would keep them."""
-    wanted = deployment["spec"]["template"]["spec"]
-    for key in pod.get("spec", {}).get("nodeSelector") or {} if wanted["nodeSelector"] else ():
-        wanted["nodeSelector"] = {key: None} | wanted["nodeSelector"]
+    return build_operands(owner, used, image, replicas)
 
 
 def _get_image(objects: Mapping[Resource, Json]) -> str:

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from fleet.kube.informer import Informer
 from fleet.kube.resource import Resource, join_key
-from fleet.operator.operands import Json, get_operand_name
+from fleet.operator.operands import APPLIED, Json, get_operand_name
+from fleet.operator.ownership import MANAGER, transfer_fields
 
 
 class OperandTarget(Protocol):
@@ -22,7 +23,8 @@ class OperandTarget(Protocol):
 
     async def create(self, resource: Resource, document: Json) -> None: ...
 
-    async def patch(self, resource: Resource, document: Json) -> None: ...
+    async def apply(self, resource: Resource, document: Json) -> None:
+        """To the object that exists. Fields that it has by others, or by an earlier call only, are removed."""
 
     async def delete(self, resource: Resource) -> None: ...
 
@@ -47,11 +49,19 @@ class HubTarget:
         return None if stored is None else stored.document()
 
     async def create(self, resource: Resource, document: Json) -> None:
-        await self._informers[resource].objects.create(document)
+        await self._informers[resource].objects.create(document, manager=MANAGER)
 
-    async def patch(self, resource: Resource, document: Json) -> None:
-        # No server-side apply: it would keep the items that a hand edit added to a list.
-        await self._informers[resource].objects.merge_patch(self._get_key(resource), document)
+    async def apply(self, resource: Resource, document: Json) -> None:
+        objects, key, observed = self._informers[resource].objects, self._get_key(resource), self.find(resource)
+        assert observed is not None
+        uid = {"uid": observed["metadata"]["uid"]}
+        if transfer_fields(observed) is not None:
+            live = (await objects.get(key)).document()
+            version = {"resourceVersion": live["metadata"]["resourceVersion"]}
+            # Without the digest the next reconcile applies if this one cannot.
+            marks = {"managedFields": transfer_fields(live), "annotations": {APPLIED: None}}
+            await objects.merge_patch(key, {"metadata": {**uid, **version, **marks}})
+        await objects.apply({**document, "metadata": {**document["metadata"], **uid}}, manager=MANAGER)
 
     async def delete(self, resource: Resource) -> None:
         await self._informers[resource].objects.delete(self._get_key(resource))

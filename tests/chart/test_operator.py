@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +19,7 @@ import pytest
 
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.keys import OPENSHIFT_OPERATOR_GROUP, OPERATOR_GROUP
-from fleet.operator.operands import CONFIG_COPY, CONFIG_HASH, NAME
+from fleet.operator.operands import CONFIG_COPY, CONFIG_HASH, NAME, get_operand_name
 from tests.chart.pods import Machine
 from tests.chart.release import Release, install_definitions, make_restricted
 from tests.chart.rights import requests_of, user_of
@@ -25,6 +28,7 @@ from tests.control_plane.waiting import soon
 from tests.e2e.hub import Hub
 from tests.e2e.hub import soon as soon_async
 from tests.e2e.world import NAMESPACES, World
+from tests.faults.changes_by_hand import CHANGES_BY_HAND, get_contents
 from tests.faults.configured import HEAD
 
 Json = dict[str, Any]
@@ -39,6 +43,7 @@ BROKEN: Final = (
 IMAGE: Final = "registry.example/fleet/scheduler:v0.1.6"
 VALUES: Final = ("--set=operator.enabled=true", "--set=history.type=none", "--set=api.enabled=false")
 OPERATOR: Final = "fleet-operator"
+RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
 
 
 @dataclass(frozen=True)
@@ -184,20 +189,66 @@ def test_O_02_O_03_O_04_documents_that_come_late_change_and_break(scene: Scene) 
         assert scene.read_hash() == before
 
 
-def test_O_05_O_12_what_is_deleted_or_changed_by_hand_comes_back(scene: Scene) -> None:
+def test_O_05_what_is_deleted_comes_back_when_managed(scene: Scene) -> None:
     with declared(scene):
         soon(lambda: scene.exists(scene.deployment))
         uid = scene.get(scene.deployment)["metadata"]["uid"]
         scene.release.hub.delete(scene.deployment).ok()
         soon(lambda: scene.exists(scene.deployment) and scene.get(scene.deployment)["metadata"]["uid"] != uid)
-        ports = scene.get(scene.service)["spec"]["ports"]
-        scene.patch(scene.service, {"spec": {"ports": [{**ports[0], "port": 9999}]}})
-        soon(lambda: bool(scene.get(scene.service)["spec"]["ports"] == ports))
         scene.patch(scene.owner, {"spec": {"managementState": "Unmanaged"}})
         scene.soon_is("Upgradeable", "False", "Unmanaged")
         scene.release.hub.delete(scene.deployment).ok()
         scene.soon_is("Available", "False", "NoReadyReplica")
         assert not scene.exists(scene.deployment)
+
+
+def test_O_12_what_is_changed_by_hand_is_reverted_with_one_event_each(scene: Scene) -> None:
+    with declared(scene):
+        scene.soon_is("Progressing", "False", "AsExpected")
+        for resource, change in CHANGES_BY_HAND:
+            path = resource.item(f"{scene.release.namespace}/{get_operand_name(resource)}")
+            before = scene.get(path)
+            scene.patch(path, change(before))
+            soon(partial(has_contents, scene, path, get_contents(before)))
+        scene.soon_is("Progressing", "False", "AsExpected")
+        reverts = Counter(resource.kind for resource, _ in CHANGES_BY_HAND)
+        soon(lambda: count_reverts(scene) == reverts)
+        scene.release.kubectl("rollout", "restart", f"deployment/{NAME}")
+        scene.configure(OTHER)
+        scene.soon_is("Progressing", "False", "AsExpected")
+        assert RESTARTED in scene.get(scene.deployment)["spec"]["template"]["metadata"]["annotations"]
+        assert count_reverts(scene) == reverts
+
+
+def test_O_12_fields_of_an_earlier_document_are_gone_with_it(scene: Scene) -> None:
+    alone = f"{GOOD}leaderElection: {{leaderElect: false}}\n"
+    with declared(scene):
+        for document, strategy in ((OTHER, "RollingUpdate"), (alone, "Recreate"), (GOOD, "RollingUpdate")):
+            scene.configure(document)
+            digest = hashlib.sha256(document.encode()).hexdigest()
+            soon(partial(has_rolled, scene, digest))
+            written = scene.get(scene.deployment)["spec"]["strategy"]
+            assert (written["type"], "rollingUpdate" in written) == (strategy, strategy == "RollingUpdate")
+        assert count_reverts(scene) == {}
+
+
+def has_rolled(scene: Scene, digest: str) -> bool:
+    return scene.exists(scene.deployment) and scene.read_hash() == digest
+
+
+def has_contents(scene: Scene, path: str, contents: Json) -> bool:
+    return get_contents(scene.get(path)) == contents
+
+
+def count_reverts(scene: Scene) -> Counter[str]:
+    """By kinds."""
+    uid = scene.get(scene.owner)["metadata"]["uid"]
+    events = [each for each in events_of(scene) if each["involvedObject"]["uid"] == uid]
+    counts: Counter[str] = Counter()
+    for each in events:
+        if each["reason"] == "Reverted":
+            counts[each["message"].split()[-2]] += each["count"]
+    return counts
 
 
 def test_O_06_removed_deletes_what_the_operator_made(scene: Scene) -> None:

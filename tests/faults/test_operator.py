@@ -15,7 +15,7 @@ import yaml
 
 import fleet
 from fleet.errors import Invalid
-from fleet.kube.api import Api, Request
+from fleet.kube.api import Api, Method, Request
 from fleet.kube.lease import LEASES
 from fleet.kube.resource import STATUS, Resource
 from fleet.kube.scopes import CLUSTER_SCOPED
@@ -33,6 +33,7 @@ from fleet.operator.operands import (
     OWNERS,
     PODS,
     SECONDARY_SCHEDULERS,
+    SERVICE_ACCOUNTS,
     SERVICES,
     get_operand_name,
 )
@@ -41,6 +42,7 @@ from fleet.operator.prerequisites import DEFAULT_LEASE
 from fleet.operator.targets import OperandTarget
 from tests.e2e.world import EVENTS, NAMESPACES, World, configured
 from tests.fake_hub import Fault, Faults, FaultyApi, fair
+from tests.faults.changes_by_hand import CHANGES_BY_HAND, add_port, get_contents
 from tests.faults.configured import HEAD
 from tests.faults.hub_api import HubApi, a_hub
 from tests.faults.scripted import Refuse
@@ -268,6 +270,46 @@ async def test_O_01_the_scheduler_that_is_deployed_binds_placements_that_name_it
 
 
 @virtual
+async def test_O_01_the_pods_have_no_rights_on_their_node_and_keep_away_from_each_other() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        pod = await scene.read_pod()
+        assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        (container,) = pod["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert container["resources"]["requests"].items() >= {"cpu": "100m", "memory": "256Mi"}.items()
+        assert container["livenessProbe"]["initialDelaySeconds"] == 45
+        (term,) = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        assert (term["weight"], term["podAffinityTerm"]["topologyKey"]) == (100, "kubernetes.io/hostname")
+        deployment = await scene.world.get(DEPLOYMENTS, SCHEDULER_KEY)
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        assert labels.items() >= term["podAffinityTerm"]["labelSelector"]["matchLabels"].items()
+        mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
+        assert mounts["config"]["readOnly"] is True
+        assert {"name": "config", "configMap": {"name": CONFIG_COPY}} in pod["volumes"]
+
+
+OWN_TERMS: Final = "leaderElection: {leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 2s}\n"
+
+
+@pytest.mark.parametrize("terms, expected", [("", ["137s", "107s", "26s"]), (OWN_TERMS, [])])
+@virtual
+async def test_O_01_the_lease_is_long_unless_the_document_says_otherwise(terms: str, expected: list[str]) -> None:
+    names = ("leaseDuration", "renewDeadline", "retryPeriod")
+    async with a_scene() as scene:
+        await scene.configure(GOOD + terms)
+        await scene.declare()
+        _, _, arguments = await scene.read_deployed()
+        given = [item for name in names for item in arguments if item.startswith(f"--set=leaderElection.{name}=")]
+        assert [item.rpartition("=")[2] for item in given] == expected
+
+
+@virtual
 async def test_O_01_the_status_has_generations_versions_and_the_digest_of_the_image() -> None:
     async with a_scene() as scene:
         await scene.configure(GOOD)
@@ -326,7 +368,7 @@ async def test_O_01_a_document_without_leader_election_has_one_pod_that_needs_no
 
 
 @virtual
-async def test_overrides_are_not_used_and_block_upgrades() -> None:
+async def test_overrides_and_an_observed_configuration_are_not_used_and_the_resource_says_so() -> None:
     async with a_scene() as scene:
         await scene.configure(GOOD)
         anything = {"servingInfo": {"minTLSVersion": "VersionTLS12", "cipherSuites": ["A", "B"]}}
@@ -335,8 +377,18 @@ async def test_overrides_are_not_used_and_block_upgrades() -> None:
         assert (await scene.condition("Degraded"))[0] == "False"
         spec = (await scene.world.get(SECONDARY_SCHEDULERS, OWNER))["spec"]
         assert spec["unsupportedConfigOverrides"] == spec["observedConfig"] == anything
+        (ignored,) = await scene.list_events("ObservedConfigIgnored")
+        assert ignored[1] == "spec.observedConfig: is not used; probes and metrics are served over plain HTTP"
         await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"unsupportedConfigOverrides": None}})
         assert (await scene.condition("Upgradeable"))[0] == "True"
+
+
+@virtual
+async def test_a_resource_without_unused_fields_gets_no_warning() -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        assert await scene.world.all(EVENTS) == []
 
 
 @virtual
@@ -631,27 +683,95 @@ async def test_O_11_every_object_belongs_to_the_resource_and_goes_with_it() -> N
         assert await scene.list_operands() == []
 
 
-def change_port(spec: dict[str, Any]) -> dict[str, Any]:
-    return {"ports": [{**spec["ports"][0], "port": 9999}]}
-
-
-def add_port(spec: dict[str, Any]) -> dict[str, Any]:
-    return {"ports": [*spec["ports"], {"name": "more", "port": 7777, "protocol": "TCP"}]}
-
-
-@pytest.mark.parametrize("change", [change_port, add_port])
+@pytest.mark.parametrize("resource, change", CHANGES_BY_HAND)
 @virtual
-async def test_O_12_a_service_changed_by_hand_is_reverted_with_one_event(
-    change: Callable[[dict[str, Any]], dict[str, Any]],
+async def test_O_12_what_is_changed_by_hand_is_reverted_with_one_event(
+    resource: Resource, change: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
     async with a_scene() as scene:
         await scene.configure(GOOD)
         await scene.declare()
-        spec = (await scene.world.get(SERVICES, SCHEDULER_KEY))["spec"]
-        await scene.edit(SERVICES, SCHEDULER_KEY, {"spec": change(spec)})
-        await asyncio.sleep(1800)
-        assert (await scene.world.get(SERVICES, SCHEDULER_KEY))["spec"] == spec
-        assert await scene.list_reverted() == [(f"reverted a change of Service {NAME}", 1)]
+        key = f"{PLACE}/{get_operand_name(resource)}"
+        before = await scene.world.get(resource, key)
+        await scene.edit(resource, key, change(before))
+        await asyncio.sleep(60)
+        assert get_contents(await scene.world.get(resource, key)) == get_contents(before)
+        name = get_operand_name(resource)
+        assert await scene.list_reverted() == [(f"reverted a change of {resource.kind} {name}", 1)]
+
+
+@virtual
+async def test_O_12_what_controllers_and_a_restart_add_stays() -> None:
+    restarted = {"kubectl.kubernetes.io/restartedAt": "2026-11-27T09:00:00Z"}
+    revision = {"deployment.kubernetes.io/revision": "1"}
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        pulls = [{"name": "pull"}]
+        await scene.edit(SERVICE_ACCOUNTS, SCHEDULER_KEY, {"imagePullSecrets": pulls})
+        template = {"template": {"metadata": {"annotations": restarted}}}
+        await scene.edit(DEPLOYMENTS, SCHEDULER_KEY, {"metadata": {"annotations": revision}, "spec": template})
+        assert await scene.list_reverted() == []
+        await scene.edit_config(OTHER)
+        deployment = await scene.world.get(DEPLOYMENTS, SCHEDULER_KEY)
+        assert deployment["metadata"]["annotations"].items() > revision.items()
+        assert deployment["spec"]["template"]["metadata"]["annotations"].items() > restarted.items()
+        assert (await scene.world.get(SERVICE_ACCOUNTS, SCHEDULER_KEY))["imagePullSecrets"] == pulls
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+@virtual
+async def test_O_12_a_change_is_reverted_in_full_whichever_request_fails(failing: int) -> None:
+    writes: list[str] = []
+
+    def refuse(request: Request) -> Fault:
+        if not (has_changed and request.path.endswith(f"/services/{NAME}")):
+            return None
+        writes.append(request.path)
+        return Refuse(500, "InternalError") if len(writes) == failing else None
+
+    has_changed = False
+    async with a_scene(refuse) as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        before = await scene.world.get(SERVICES, SCHEDULER_KEY)
+        has_changed = True
+        await scene.edit(SERVICES, SCHEDULER_KEY, add_port(before))
+        await asyncio.sleep(60)
+        assert len(writes) > failing
+        assert get_contents(await scene.world.get(SERVICES, SCHEDULER_KEY)) == get_contents(before)
+
+
+class ReplacingHub:
+    """Where somebody else puts an object of their own in the place of one that is about to be patched."""
+
+    def __init__(self, api: Api, replacements: list[dict[str, Any]]) -> None:
+        self._api, self._replacements = api, replacements
+
+    async def call(self, request: Request) -> bytes:
+        if request.method is Method.PATCH and request.path == SERVICES.item(SCHEDULER_KEY) and self._replacements:
+            await self._api.call(Request(Method.DELETE, request.path))
+            body = msgspec.json.encode(self._replacements.pop())
+            await self._api.call(Request(Method.POST, SERVICES.collection(PLACE), body=body))
+        return await self._api.call(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._api.stream(request)
+
+
+@virtual
+async def test_O_12_an_object_that_another_put_in_its_place_meanwhile_is_left_alone() -> None:
+    replacements: list[dict[str, Any]] = []
+    async with a_scene(around=lambda api: ReplacingHub(api, replacements)) as scene:
+        await scene.configure(GOOD)
+        await scene.declare()
+        service = await scene.world.get(SERVICES, SCHEDULER_KEY)
+        head = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME, "namespace": PLACE}}
+        replacements.append({**head, "spec": {"ports": [{"name": "web", "port": 80}]}})
+        await scene.edit(SERVICES, SCHEDULER_KEY, add_port(service))
+        assert replacements == []
+        assert (await scene.condition("Degraded"))[:2] == ("True", "NameTaken")
+        assert [port["name"] for port in (await scene.world.get(SERVICES, SCHEDULER_KEY))["spec"]["ports"]] == ["web"]
 
 
 @virtual
@@ -706,6 +826,18 @@ async def test_O_09_there_are_as_many_pods_as_nodes_up_to_three(nodes: int, repl
         assert [reason for reason, _ in await scene.list_events("NoMatchingNode")] == ["NoMatchingNode"] * (not nodes)
         await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"topology": {"mode": "SingleReplica"}}})
         assert await scene.count_replicas() == 1
+
+
+@virtual
+async def test_O_09_fewer_pods_may_be_asked_for_than_there_are_nodes() -> None:
+    async with a_scene() as scene:
+        add_nodes(scene, *[{}] * 5)
+        await scene.configure(GOOD)
+        await scene.declare(topology=HA)
+        for most in (2, 4, 1):
+            topology = {**HA, "highlyAvailableTopology": {"maxReplicas": most}}
+            await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"topology": topology}})
+            assert await scene.count_replicas() == most
 
 
 @virtual

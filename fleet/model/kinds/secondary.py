@@ -134,9 +134,7 @@ class SecondarySchedulerSpec(Model):
     operator_log_level: Annotated[LogLevel, Field(description="Of the operator.")] = "Normal"
     observed_config: Annotated[
         dict[str, AnyJSON] | None,
-        Field(
-            description="Accepted and not used: schedulers serve nothing over TLS that a policy of the hub is about."
-        ),
+        Field(description="Accepted and not used: schedulers serve nothing over TLS. A warning event says so."),
     ] = None
     substitution: Annotated[
         SubstitutionSources | None,

@@ -73,7 +73,7 @@ class LocalTarget:
         if resource is DEPLOYMENTS:
             self._follow_deployment()
 
-    async def patch(self, resource: Resource, document: Json) -> None:
+    async def apply(self, resource: Resource, document: Json) -> None:
         await self.create(resource, document)
 
     async def delete(self, resource: Resource) -> None:

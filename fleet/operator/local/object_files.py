@@ -12,7 +12,6 @@ import msgspec
 
 from fleet.errors import ConfigurationError
 from fleet.kube.resource import Resource
-from fleet.model.decoding import drop_nulls
 from fleet.operator.operands import MANAGED, Json
 from fleet.private_files import create_private_directory, create_private_file
 
@@ -35,14 +34,14 @@ class ObjectFiles:
 
     def write(self, resource: Resource, document: Json) -> None:
         """All of the object but its status, which is kept. Another spec has another generation."""
-        wanted, before = drop_nulls(document), self._objects.get(resource)
+        before = self._objects.get(resource)
         generation = 1 if before is None else before["metadata"]["generation"]
-        if before is not None and before.get("spec") != wanted.get("spec"):
+        if before is not None and before.get("spec") != document.get("spec"):
             generation += 1
         uid = str(uuid.uuid4()) if before is None else before["metadata"]["uid"]
-        metadata = {**wanted["metadata"], **dict(zip(_SERVER_FIELDS, (uid, generation), strict=True))}
+        metadata = {**document["metadata"], **dict(zip(_SERVER_FIELDS, (uid, generation), strict=True))}
         status = {} if before is None or "status" not in before else {"status": before["status"]}
-        self._save(resource, {**wanted, "metadata": metadata, **status})
+        self._save(resource, {**document, "metadata": metadata, **status})
 
     def write_status(self, resource: Resource, status: Json) -> bool:
         """Whether it differs from the status before."""
