@@ -12,14 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.keys import OPENSHIFT_OPERATOR_GROUP, OPERATOR_GROUP
-from fleet.operator.operands import CONFIG_COPY, CONFIG_HASH, NAME, get_operand_name
+from fleet.operator.operands import CONFIG_HASH, DEPLOYMENTS, MANAGED, NAME, get_operand_name
 from tests.chart.pods import Machine
 from tests.chart.release import Release, install_definitions, make_restricted
 from tests.chart.rights import requests_of, user_of
@@ -28,7 +30,7 @@ from tests.control_plane.waiting import soon
 from tests.e2e.hub import Hub
 from tests.e2e.hub import soon as soon_async
 from tests.e2e.world import NAMESPACES, World
-from tests.faults.changes_by_hand import CHANGES_BY_HAND, get_contents
+from tests.faults.changes_by_hand import CHANGES_BY_HAND, ChangeByHand, get_contents
 from tests.faults.configured import HEAD
 
 Json = dict[str, Any]
@@ -61,20 +63,18 @@ class Scene:
 
     @property
     def deployment(self) -> str:
-        return self.path("/apis/apps/v1", "deployments", NAME)
-
-    @property
-    def service(self) -> str:
-        return self.path("/api/v1", "services", NAME)
+        return self.operand(DEPLOYMENTS)
 
     @property
     def config(self) -> str:
         return self.path("/api/v1", "configmaps", "load-aware")
 
+    def operand(self, resource: Resource) -> str:
+        return resource.item(f"{self.release.namespace}/{get_operand_name(resource)}")
+
     @property
     def operands(self) -> tuple[str, ...]:
-        account = self.path("/api/v1", "serviceaccounts", NAME)
-        return account, self.path("/api/v1", "configmaps", CONFIG_COPY), self.service, self.deployment
+        return tuple(map(self.operand, MANAGED))
 
     @property
     def owner(self) -> str:
@@ -205,11 +205,12 @@ def test_O_05_what_is_deleted_comes_back_when_managed(scene: Scene) -> None:
 def test_O_12_what_is_changed_by_hand_is_reverted_with_one_event_each(scene: Scene) -> None:
     with declared(scene):
         scene.soon_is("Progressing", "False", "AsExpected")
-        for resource, change in CHANGES_BY_HAND:
-            path = resource.item(f"{scene.release.namespace}/{get_operand_name(resource)}")
-            before = scene.get(path)
-            scene.patch(path, change(before))
-            soon(partial(has_contents, scene, path, get_contents(before)))
+        for changes in list_rounds():
+            before = {resource: scene.get(scene.operand(resource)) for resource, _ in changes}
+            for resource, change in changes:
+                scene.patch(scene.operand(resource), change(before[resource]))
+            for resource, document in before.items():
+                soon(partial(has_contents, scene, scene.operand(resource), get_contents(document)))
         scene.soon_is("Progressing", "False", "AsExpected")
         reverts = Counter(resource.kind for resource, _ in CHANGES_BY_HAND)
         soon(lambda: count_reverts(scene) == reverts)
@@ -218,6 +219,15 @@ def test_O_12_what_is_changed_by_hand_is_reverted_with_one_event_each(scene: Sce
         scene.soon_is("Progressing", "False", "AsExpected")
         assert RESTARTED in scene.get(scene.deployment)["spec"]["template"]["metadata"]["annotations"]
         assert count_reverts(scene) == reverts
+
+
+def list_rounds() -> Iterator[list[tuple[Resource, ChangeByHand]]]:
+    """Each with one change of an object at most."""
+    by_resource: dict[Resource, list[tuple[Resource, ChangeByHand]]] = {}
+    for resource, change in CHANGES_BY_HAND:
+        by_resource.setdefault(resource, []).append((resource, change))
+    for changes in zip_longest(*by_resource.values()):
+        yield list(filter(None, changes))
 
 
 def test_O_12_fields_of_an_earlier_document_are_gone_with_it(scene: Scene) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
+from fleet.kube.resource import Resource
 from fleet.operator.operands import CONFIG_MAPS, DEPLOYMENTS, SERVICE_ACCOUNTS, SERVICES
+
+ChangeByHand = Callable[[dict[str, Any]], dict[str, Any]]
+"""From the object to the patch."""
 
 
 def change_port(service: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +67,7 @@ def mount_token(account: dict[str, Any]) -> dict[str, Any]:
     return {"automountServiceAccountToken": True}
 
 
-CHANGES_BY_HAND: Final = (
+CHANGES_BY_HAND: Final[tuple[tuple[Resource, ChangeByHand], ...]] = (
     (SERVICES, change_port),
     (SERVICES, add_port),
     (SERVICES, narrow_selector),
@@ -78,7 +83,7 @@ CHANGES_BY_HAND: Final = (
 )
 
 
-_DEFAULTS: Final = {
+_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "Service": {"type": "ClusterIP", "sessionAffinity": "None"},
     "Deployment": {"replicas": 1},
 }

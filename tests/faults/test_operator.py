@@ -17,6 +17,7 @@ import fleet
 from fleet.errors import Invalid
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.lease import LEASES
+from fleet.kube.objects import APPLY_PATCH
 from fleet.kube.resource import STATUS, Resource
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.manager.manager import SCHEDULER, Manager
@@ -42,7 +43,7 @@ from fleet.operator.prerequisites import DEFAULT_LEASE
 from fleet.operator.targets import OperandTarget
 from tests.e2e.world import EVENTS, NAMESPACES, World, configured
 from tests.fake_hub import Fault, Faults, FaultyApi, fair
-from tests.faults.changes_by_hand import CHANGES_BY_HAND, add_port, get_contents
+from tests.faults.changes_by_hand import CHANGES_BY_HAND, ChangeByHand, add_port, get_contents, set_affinity_of_sessions
 from tests.faults.configured import HEAD
 from tests.faults.hub_api import HubApi, a_hub
 from tests.faults.scripted import Refuse
@@ -686,7 +687,7 @@ async def test_O_11_every_object_belongs_to_the_resource_and_goes_with_it() -> N
 @pytest.mark.parametrize("resource, change", CHANGES_BY_HAND)
 @virtual
 async def test_O_12_what_is_changed_by_hand_is_reverted_with_one_event(
-    resource: Resource, change: Callable[[dict[str, Any]], dict[str, Any]]
+    resource: Resource, change: ChangeByHand
 ) -> None:
     async with a_scene() as scene:
         await scene.configure(GOOD)
@@ -736,20 +737,21 @@ async def test_O_12_a_change_is_reverted_in_full_whichever_request_fails(failing
         await scene.declare()
         before = await scene.world.get(SERVICES, SCHEDULER_KEY)
         has_changed = True
-        await scene.edit(SERVICES, SCHEDULER_KEY, add_port(before))
+        await scene.edit(SERVICES, SCHEDULER_KEY, set_affinity_of_sessions(before))
         await asyncio.sleep(60)
         assert len(writes) > failing
         assert get_contents(await scene.world.get(SERVICES, SCHEDULER_KEY)) == get_contents(before)
 
 
 class ReplacingHub:
-    """Where somebody else puts an object of their own in the place of one that is about to be patched."""
+    """Where somebody else puts an object of their own in the place of one that is about to be applied."""
 
     def __init__(self, api: Api, replacements: list[dict[str, Any]]) -> None:
         self._api, self._replacements = api, replacements
 
     async def call(self, request: Request) -> bytes:
-        if request.method is Method.PATCH and request.path == SERVICES.item(SCHEDULER_KEY) and self._replacements:
+        is_applied = request.path == SERVICES.item(SCHEDULER_KEY) and request.content_type == APPLY_PATCH
+        if is_applied and self._replacements:
             await self._api.call(Request(Method.DELETE, request.path))
             body = msgspec.json.encode(self._replacements.pop())
             await self._api.call(Request(Method.POST, SERVICES.collection(PLACE), body=body))
