@@ -3,13 +3,16 @@
 Modules log through `structlog.get_logger(__name__)` with a short event and key-value pairs; `placement`, `cluster` and
 `decision` come first, because operators search for them. Records of libraries that use `logging` have the same format.
 A record below the level is not formatted. A record that cannot be written is lost, and is no error: a full disk, or a
-reader that has gone, must neither stop the work nor keep the process from ending.
+reader that has gone or reads no more, must neither stop the work nor keep the process from ending.
 """
 
 from __future__ import annotations
 
 import logging
+import select
 import sys
+import threading
+from collections import deque
 from contextlib import suppress
 from typing import Any, Final, TextIO, cast
 
@@ -20,6 +23,10 @@ from structlog.types import EventDict, Processor, WrappedLogger
 _LEADING_KEYS: Final = ("timestamp", "level", "logger", "event", "placement", "cluster", "decision")
 _QUIET_LIBRARIES: Final = ("aiohttp.access", "asyncio", "kubernetes", "uvicorn.access")
 """Libraries that log every request at the level at which we log decisions."""
+_PIECE: Final = 1024
+"""Characters that a pipe takes at once, whatever their encoding, if it takes any."""
+_MOST_WAITING: Final = 4 * 1024 * 1024
+"""Characters for a reader that is slow; then lines are lost."""
 
 
 def configure(level: str = "info", style: str = "auto", *, stream: TextIO | None = None) -> None:
@@ -38,24 +45,68 @@ def configure(level: str = "info", style: str = "auto", *, stream: TextIO | None
 
 
 class _LossyStream:
-    """A stream whose writes do not fail, also if it is closed or cannot encode them."""
+    """A stream whose writes do not fail, also if it is closed or cannot encode them, and do not wait for its reader.
+    What a full pipe does not take is written by a thread, as soon as it can be."""
 
     def __init__(self, out: TextIO | None) -> None:
         """None for a process that was started without standard error."""
         self._out = out
+        self._lock = threading.RLock()
+        self._waiting: deque[str] = deque()
+        self._size = 0
+        """Characters that wait."""
+        self._lost = 0
+        """Lines."""
+        self._is_catching_up = False
 
     def isatty(self) -> bool:
         return self._out is not None and self._out.isatty()
 
     def write(self, text: str) -> None:
-        with suppress(OSError, ValueError):
-            if self._out is not None:
-                self._out.write(text)
+        if self._out is None:
+            return
+        with self._lock:
+            if self._size + len(text) > _MOST_WAITING:
+                self._lost += 1
+                return
+            self._size += len(text)
+            self._waiting.extend(text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
+            if not self._is_catching_up and not self._drain(self._out):
+                self._is_catching_up = True
+                threading.Thread(target=self._catch_up, args=(self._out,), name="fleet-log", daemon=True).start()
 
     def flush(self) -> None:
-        with suppress(OSError, ValueError):
-            if self._out is not None:
-                self._out.flush()
+        """Every write has been."""
+
+    def _drain(self, out: TextIO) -> bool:
+        """Whether everything is written."""
+        while self._waiting and _wait_until_writable(out, milliseconds=0):
+            piece = self._waiting.popleft()
+            self._size -= len(piece)
+            with suppress(OSError, ValueError):
+                out.write(piece)
+                out.flush()
+        return not self._waiting
+
+    def _catch_up(self, out: TextIO) -> None:
+        lost = 0
+        while self._is_catching_up:
+            _wait_until_writable(out, milliseconds=None)
+            with self._lock:
+                self._is_catching_up = not self._drain(out)
+                lost, self._lost = lost + self._lost, 0
+        if lost:
+            structlog.get_logger(__name__).warning("log lines were lost: they were not read in time", lines=lost)
+
+
+def _wait_until_writable(out: TextIO, *, milliseconds: int | None) -> bool:
+    """Whether a piece can be written without waiting. What is no file of the system always can."""
+    poll = select.poll()
+    try:
+        poll.register(out.fileno(), select.POLLOUT)
+    except (OSError, ValueError):
+        return True
+    return bool(poll.poll(milliseconds))
 
 
 class _Factory:

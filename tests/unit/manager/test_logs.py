@@ -6,13 +6,19 @@ import errno
 import io
 import json
 import logging
+import os
 import sys
-from typing import Any
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TextIO
 
 import pytest
 import structlog
 
+from fleet.manager import logs
 from fleet.manager.logs import configure
+from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 
 
 @pytest.fixture
@@ -177,3 +183,64 @@ def test_a_line_without_a_stream_that_takes_it_is_lost(
     configure()
 
     structlog.get_logger("x").error("a line")
+
+
+# --- a reader that stalls ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Pipe:
+    """Its reader reads nothing until it is asked to."""
+
+    reading: int
+    writing: TextIO
+
+    def read_until(self, last: str) -> list[dict[str, Any]]:
+        text = b""
+        while last.encode() not in text or not text.endswith(b"\n"):
+            text += os.read(self.reading, 65536)
+        return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream:
+        yield Pipe(reading, stream)
+    os.close(reading)
+
+
+def log_beside(count: int, **values: Any) -> bool:
+    """Whether so many lines were logged; in a thread, which may have to wait for ever."""
+
+    def log() -> None:
+        for number in range(count):
+            structlog.get_logger().info("line", number=number, **values)
+
+    thread = threading.Thread(target=log, daemon=True)
+    thread.start()
+    thread.join(SECONDS_TO_HAPPEN)
+    return not thread.is_alive()
+
+
+def test_nothing_waits_for_a_reader_that_reads_no_more_and_it_gets_every_line_when_it_goes_on(pipe: Pipe) -> None:
+    configure("info", "json", stream=pipe.writing)
+
+    assert log_beside(300, text="é" * 3000)
+    structlog.get_logger().info("the last one")
+
+    lines = pipe.read_until("the last one")
+    assert [line.get("number") for line in lines] == [*range(300), None]
+    assert lines[0]["text"] == "é" * 3000
+
+
+def test_of_what_is_not_read_in_time_lines_are_lost_and_counted(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_MOST_WAITING", 10_000)
+    configure("info", "json", stream=pipe.writing)
+
+    assert log_beside(1000, text="x" * 1000)
+
+    *read, report = pipe.read_until("log lines were lost")
+    assert [line["number"] for line in read] == list(range(len(read)))
+    assert report["event"] == "log lines were lost: they were not read in time"
+    assert 0 < report["lines"] == 1000 - len(read)
