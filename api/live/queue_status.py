@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
+import msgspec
+
 from api.live.live import LiveState, QueueReader
 from api.why_models import QueueModel, Waker
 from fleet.clock import SECOND, to_nanoseconds
 from fleet.explain.answer.parts import State
+from fleet.explain.facts.redaction import Redaction
 from fleet.framework.explaining import ClusterEvent, ClusterEventKind, EventSources
 from fleet.history import HistoryAttempt
 from fleet.kube.backoff import ExponentialBackoff
@@ -73,13 +76,20 @@ def find_queue_place(live: LiveState, key: str) -> QueuePlace:
 
 
 def build_queue_model(
-    live: LiveState, place: QueuePlace, settings: QueueSettings, wakers: tuple[Waker, ...]
+    live: LiveState, place: QueuePlace, settings: QueueSettings, wakers: tuple[Waker, ...], *, hides: Hides | None
 ) -> QueueModel:
+    """`hides`: clusters that what a plugin says must not name."""
     if live.queue is None:
         return QueueModel(space="unknown", note=QUEUE_UNKNOWN, wakes_on=wakers)
     if place.item is None:
         return QueueModel(space="none", ready=place.ready, wakes_on=wakers)
-    return _build_from_item(live, live.queue, place.item, place.ready, settings, wakers)
+    queued = _build_from_item(live, live.queue, place.item, place.ready, settings, wakers)
+    return msgspec.structs.replace(queued, gate_message=redact_message(live, queued.gate_message, hides))
+
+
+def redact_message(live: LiveState, message: str, hides: Hides | None) -> str:
+    """Without the names of clusters that its reader may not know."""
+    return Redaction(live.frame(), hides).redact_text(message)
 
 
 def _build_from_item(

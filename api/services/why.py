@@ -186,7 +186,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
         async with evaluated.turn():
             wakers = await evaluated.run(_list_wakers, backend.live, record, visibility)
             place = find_queue_place(backend.live, query.key) if query.attempt is None else None
-            queue = None if place is None else _build_queue(backend, record, place, wakers)
+            queue = None if place is None else _build_queue(backend, record, place, visibility, wakers)
             held = _find_what_holds(backend, query, record, visibility, queue, rights, group)
             context = _build_context(
                 backend,
@@ -308,11 +308,12 @@ def _list_wakers(live: LiveState, record: PlacementRecord, visibility: Visibilit
 
 
 def _build_queue(
-    backend: Backend, record: PlacementRecord, place: QueuePlace, wakers: tuple[Waker, ...]
+    backend: Backend, record: PlacementRecord, place: QueuePlace, visibility: Visibility, wakers: tuple[Waker, ...]
 ) -> QueueModel | None:
     if record.placement is None or backend.explains_other or backend.live.is_foreign(record.placement):
         return None
-    return build_queue_model(backend.live, place, backend.effective.settings.queue, wakers)
+    settings = backend.effective.settings.queue
+    return build_queue_model(backend.live, place, settings, wakers, hides=visibility.redact)
 
 
 def read_queue_version(live: LiveState, query: WhyQuery) -> Hashable:
@@ -454,7 +455,8 @@ def _find_what_holds(
     waiting = describe_waiting(backend, placement, visibility, rights.answerable)
     preempting = describe_preempting(backend.live, placement, visibility, rights.readable)
     denials = tuple(list_denials(backend, placement, visibility))
-    return _Held(describe_gate(backend, placement, queue, rights.clearable), waiting, preempting, group, denials)
+    gate = describe_gate(backend, placement, queue, visibility, rights.clearable)
+    return _Held(gate, waiting, preempting, group, denials)
 
 
 def _compute_state(query: WhyQuery, record: PlacementRecord, queue: QueueModel | None) -> State | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +33,7 @@ from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import load_settings
 from plugins.taint_toleration import TaintToleration
-from tests.api.stage import AUTHOR, Json, Stage, a_stage, alone, staged
+from tests.api.stage import ADMIN, AUTHOR, READER, Json, Stage, a_stage, alone, staged
 from tests.e2e.hub import soon
 
 STARTED: Final = 600.0
@@ -84,8 +85,8 @@ class Turned:
         return self
 
 
-async def asked_of(stage: Stage, turned: Turned, *, key: str = "big") -> Json:
-    """What the API says of a placement that stands so in the queue."""
+async def asked_of(stage: Stage, turned: Turned | None, *, key: str = "big", token: str = ADMIN) -> Json:
+    """What the API says of a placement that stands so in the queue, or has none."""
     scheduler = stage.controller.scheduler
     assert scheduler is not None
     clock = StoppedClock()
@@ -95,11 +96,11 @@ async def asked_of(stage: Stage, turned: Turned, *, key: str = "big") -> Json:
         scheduler.table.frame,
         clock=clock,
         registry=new_registry(),
-        queue=AsyncQueue(turned.queue, clock=clock),
+        queue=None if turned is None else AsyncQueue(turned.queue, clock=clock),
     )
     access = HubAuthorizer(stage.hub, clock=SystemClock())
     app = create_app(live, None, access, load_settings(None, {}, SETTINGS))
-    return await Stage(stage.hub, stage.world, app, None, stage.controller).json(f"/v1/placements/-/{key}/why")
+    return await Stage(stage.hub, stage.world, app, None, stage.controller).json(f"/v1/placements/-/{key}/why", token)
 
 
 # --- in the queue -----------------------------------------------------------------------------------------------------
@@ -130,6 +131,36 @@ async def test_W_04_a_gated_placement_is_told_who_holds_it_why_and_since_when(st
     assert found["verdict"]["state"] == "Gated"
     assert (queue["gatedBy"], queue["gateMessage"]) == ("PlacementGates", "gate review is closed")
     assert queue["since"] == "2026-03-02T09:10:00Z"
+
+
+@staged
+async def test_W_10_a_plugin_that_gates_names_no_cluster_that_the_caller_may_not_read(stage: Stage) -> None:
+    said = "ams-1 and dub-1 are upgraded, not osl-9"
+    held = Turned(PreEnqueueGate("MaintenanceWindow", said)).added("web")
+
+    redacted, whole = [await asked_of(stage, held, key="web", token=token) for token in (READER, ADMIN)]
+
+    message = "ams-1 and (hidden) are upgraded, not osl-9"
+    assert (redacted["queue"]["gateMessage"], redacted["gate"]["message"]) == (message, message)
+    assert "dub-1" not in json.dumps(redacted)
+    assert (whole["queue"]["gateMessage"], whole["gate"]["message"]) == (said, said)
+
+
+@alone
+async def test_W_10_nor_does_a_gate_that_another_process_has_written_into_the_status(stage: Stage) -> None:
+    """The gate itself is part of the placement's own options, which the caller may read."""
+    gates = {"metadata": {"name": "held"}, "spec": {"gates": [{"name": "dub-1"}]}}
+    await stage.world.create(CLUSTER_SCOPED.options, gates)
+    await stage.world.place("held", {"placementType": "PickAll"})
+
+    async def is_written() -> bool:
+        return bool((await asked_of(stage, None, key="held"))["gate"]["since"])
+
+    await soon(is_written)
+    redacted, whole = [await asked_of(stage, None, key="held", token=token) for token in (AUTHOR, ADMIN)]
+
+    assert redacted["gate"] == {**whole["gate"], "message": "(hidden)", "clearable": []}
+    assert whole["gate"]["message"] == "dub-1"
 
 
 @staged

@@ -46,8 +46,8 @@ async def explain_member(
     attempt = None if bound else newest
     evidence = read_evidence(attempt)
     place = find_queue_place(backend.live, placement.key)
-    queue = build_queue_model(backend.live, place, backend.effective.settings.queue, ())
-    gate = describe_gate(backend, placement, queue, await list_clearable(permissions, placement))
+    queue = build_queue_model(backend.live, place, backend.effective.settings.queue, (), hides=visibility.redact)
+    gate = describe_gate(backend, placement, queue, visibility, await list_clearable(permissions, placement))
     waiting = describe_waiting(backend, placement, visibility, await list_answerable(backend, permissions, placement))
     shown, to_be = (tuple(sorted(name for name in on if not visibility.hides(name))) for on in (bound, planned - bound))
     return GroupMemberModel(

@@ -16,6 +16,7 @@ from api.auth.permissions import Permissions, Visibility
 from api.http.problems import ProblemError, not_found, refusal
 from api.live.backend import Backend
 from api.live.live import LivePlacement, LiveState
+from api.live.queue_status import redact_message
 from api.waiting_models import DenialModel, GateModel, WaitingList, WaitingModel, WaitingTargetModel
 from api.why_models import MakingRoomModel, Phase, PreemptingModel, QueueModel, VictimBudgetModel
 from fleet.clock import SECOND
@@ -128,7 +129,11 @@ async def list_clearable(permissions: Permissions, placement: LivePlacement) -> 
 
 
 def describe_gate(
-    backend: Backend, placement: LivePlacement, queue: QueueModel | None, clearable: tuple[str, ...]
+    backend: Backend,
+    placement: LivePlacement,
+    queue: QueueModel | None,
+    visibility: Visibility,
+    clearable: tuple[str, ...],
 ) -> GateModel | None:
     """As the queue of this process has it, else as the hub has it; None without a gate."""
     key, own = PlacementKey.parse(placement.key), placement.placement.view.metadata
@@ -139,7 +144,8 @@ def describe_gate(
     elif queue is not None and queue.space != "unknown":
         return None
     elif told is not None and told.status == "True":
-        by, message, since = told.reason, told.message, told.last_transition_time or ""
+        by, since = told.reason, told.last_transition_time or ""
+        message = redact_message(backend.live, told.message, visibility.redact)
     elif left:
         by, message, since = PlacementGates().name(), ", ".join(left), ""
     else:
