@@ -43,8 +43,8 @@ _LOOK_AGAIN: Final = 0.2
 _SECONDS_TO_DECIDE: Final = 300.0
 _SECONDS_ALONE: Final = 5.0
 _NANOSECONDS: Final = 1e9
-_BYTES: Final = {EMBEDDED: 90_000, REAL: 1_400_000}
-"""Of the largest policy. The embedded hub evaluates no rule on more than some 10,000 values; etcd takes 1.5 MiB."""
+_BYTES: Final = 1_400_000
+"""Of the largest policy: etcd takes 1.5 MiB."""
 _KEY: Final = "example.com/unheard-of-"
 
 
@@ -309,13 +309,13 @@ async def _settle(site: Site) -> Site:
 def hostile(run: Run) -> Iterator[Figure]:
     for size in QUICK if run.quick else FULL:
         for parts, found in asyncio.run(measure_all(size)).items():
-            of = f"{parts:,} parts" if parts else f"{_BYTES[size.target]:,} bytes"
+            of = f"{parts:,} parts" if parts else f"{_BYTES:,} bytes"
             yield from _figures(run, f"{size.target} hub, {of}", found)
 
 
 async def measure_all(size: Size) -> dict[int | None, Found]:
     async with two_processes(size) as site:
-        return {parts: await measure(site, parts, most_bytes=_BYTES[size.target]) for parts in size.parts}
+        return {parts: await measure(site, parts, most_bytes=_BYTES) for parts in size.parts}
 
 
 def _figures(run: Run, case: str, found: Found) -> Iterator[Figure]:

@@ -29,10 +29,12 @@ from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.requests import PARTS_ON_LOOP
 from fleet.settings import load_settings
 from tests.api.stage import a_hub_with
+from tests.bench.hostile import SHAPES, build_placement, build_policy
 from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 from tests.e2e.hub import soon
 from tests.e2e.world import World, configured, controlled
 from tests.faults.configured import HEAD
+from tests.faults.hub_api import a_hub
 from tests.installed import installed_doubles
 
 TOKEN: Final = "a-token"
@@ -333,3 +335,15 @@ def test_the_threads_of_the_api_end_with_it(tmp_path: Path, monkeypatch: pytest.
 
     with new_threads("evaluations", "fleet-history"):
         asyncio.run(scene())
+
+
+# --- the hub ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_embedded_hub_stores_policies_as_large_as_an_api_server_does(shape: str) -> None:
+    placement = build_placement("large", build_policy(shape, None, most_bytes=1_400_000))
+
+    stored = asyncio.run(a_hub().create(CLUSTER_SCOPED.placement.collection(), placement))
+
+    assert stored["spec"]["policy"]["affinity"] == placement["spec"]["policy"]["affinity"]

@@ -157,6 +157,16 @@ def test_a_loop_whose_steps_read_all_of_a_large_object_is_not_begun(rule: str, m
     assert "call cost exceeds limit for rule: " in error
 
 
+@pytest.mark.parametrize("rule", ["self.n.filter(a, a > 0).size() > 0", "self . n.map(a, a).size() > 0"])
+def test_what_a_loop_copies_is_bounded_by_the_list_that_it_goes_through(rule: str) -> None:
+    """Not by what the object has beside: a policy may have megabytes."""
+    schema = of_numbers(rule)
+    schema["properties"]["others"] = schema["properties"]["n"]
+    assert findings(schema, {"n": list(range(100)), "others": list(range(100_000))}) == []
+    (error,) = findings(schema, {"n": list(range(10_100)), "others": []})
+    assert "call cost exceeds limit for rule: " in error
+
+
 def test_long_texts_count_in_such_loops_too() -> None:
     rule = {"rule": "self.n.all(a, self.t.contains(a))"}
     schema: dict[str, Any] = {"type": "object", "x-kubernetes-validations": [rule]}
@@ -236,6 +246,29 @@ def test_patterns_take_linear_time(pattern: str, text: str, matches: bool) -> No
 
 
 # --- changes and watchers ---------------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_of_many_changes_fits_beside_the_objects_in_the_memory_of_a_laptop(ask: Asker) -> None:
+    """The bound itself: thousands of changes of large objects would be gigabytes."""
+    ask("POST", f"{CONFIG_MAPS}", a_config_map("a"))
+    for number in range(50):
+        ask("PUT", f"{CONFIG_MAPS}/a", a_config_map("a", n=str(number), text="x" * 900_000))
+
+    kept = sum(change.size for collection in ask.hub.store.collections for change in collection.changes)
+    assert kept <= 32 * 1024 * 1024
+
+
+def test_a_watcher_that_is_behind_takes_no_more_changes_at_once_than_it_was_given(ask: Asker) -> None:
+    ask("POST", f"{CONFIG_MAPS}", a_config_map("a"))
+    before = ask.hub.store.revision
+    for number in range(30):
+        ask("PUT", f"{CONFIG_MAPS}/a", a_config_map("a", n=str(number), text="x" * 10_000))
+    collection = ask.hub.store.collection("configmaps")
+
+    taken = collection.changes_since(before, most_bytes=100_000)
+
+    assert sum(change.size for change in taken[:-1]) < 100_000 <= sum(change.size for change in taken)
+    assert [change.revision for change in taken] == list(range(before + 1, before + 1 + len(taken)))
 
 
 def test_changes_are_forgotten_by_their_bytes(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:

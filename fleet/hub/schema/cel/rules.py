@@ -25,7 +25,7 @@ from cel_expr_python.ext import (  # type: ignore[import-untyped]
 from fleet.errors import InputError
 from fleet.hub.schema.cel.budget import BUDGET, SPENT
 from fleet.hub.schema.cel.functions import declarations
-from fleet.hub.schema.cel.loops import count_readings, is_too_costly
+from fleet.hub.schema.cel.loops import LoopReadings, find_readings
 from fleet.hub.schema.cel.values import Convert, compile_conversion, has_times
 from fleet.hub.schema.field_errors import DUPLICATE, FORBIDDEN, INVALID, REQUIRED, MapKey, Path, SchemaFinding, steps
 
@@ -55,8 +55,7 @@ class CompiledRule:
     steps: tuple[str, ...]
     uses_old: bool
     takes_no_old: bool
-    readings: int
-    """Of the whole value in each step of its loops."""
+    readings: LoopReadings
 
     @property
     def shown(self) -> str:
@@ -170,7 +169,7 @@ def _compile_own(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
                 return
             if rule.uses_old and old is None and not rule.takes_no_old:
                 continue
-            if is_too_costly(value, rule.readings) or is_too_costly(old, rule.readings):
+            if rule.readings.is_too_costly(value) or rule.readings.is_too_costly(old):
                 finding: SchemaFinding | None = _refuse(_format_cost(rule), blamed)
             else:
                 finding = _evaluate(rule, activation, blamed)
@@ -276,7 +275,7 @@ def compile_rule(rule: Mapping[str, Any], typed: JSONSchema) -> CompiledRule:
         steps=_parse_field_path(rule.get("fieldPath") or ""),
         uses_old=uses_old_self(text),
         takes_no_old=takes_no_old,
-        readings=count_readings(_TEXT_LITERAL.sub("", text)),
+        readings=find_readings(_TEXT_LITERAL.sub("", text)),
     )
 
 
