@@ -1,9 +1,10 @@
-"""Event loop of every process that uses the network, and how long the garbage collector may hold it."""
+"""Event loop of every process that uses the network, and how long garbage collector and threads may hold it."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from collections.abc import Callable
 from typing import Final
 
@@ -11,6 +12,9 @@ _GC_THRESHOLDS: Final = (10_000, 5, 20)
 """Reference cycles are rare here, so the defaults would run it too often. The second generation has 50,000 new objects
 at most, which takes some ten milliseconds; a large policy is several times as many. The third is visited
 after a million, so that no more than some hundred megabytes wait for it."""
+_SWITCH_INTERVAL: Final = 0.0005
+"""Seconds that a computing thread keeps the interpreter while the event loop wants it. The loop gives it up whenever it
+looks for events, many times in each request: with the default of 5 ms those waits add up."""
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -22,6 +26,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def tune_collector() -> None:
-    """For processes that keep large caches."""
+def tune_interpreter() -> None:
+    """For processes that keep large caches, and compute in threads beside the event loop."""
     gc.set_threshold(*_GC_THRESHOLDS)
+    sys.setswitchinterval(_SWITCH_INTERVAL)

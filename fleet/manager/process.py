@@ -15,7 +15,7 @@ import structlog
 
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, LeadershipLost, NotLeading, find_first_error
-from fleet.eventloop import loop_factory, tune_collector
+from fleet.eventloop import loop_factory, tune_interpreter
 from fleet.manager.config_reload import ConfigReload
 from fleet.manager.health import HealthChecks, HealthServer
 from fleet.manager.hub_connection import connect
@@ -55,7 +55,7 @@ class ControllerOptions:
 def run_controller(options: ControllerOptions) -> int:
     """Exit code 0 after a signal; 1 if the lease is lost, an error occurs or keys in flight are cancelled."""
     configure(options.settings.logging.level, options.settings.logging.format)
-    tune_collector()
+    tune_interpreter()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             return runner.run(_serve(options))

@@ -12,7 +12,7 @@ from api.auth.access import HubAuthorizer
 from api.http.server import ListenOptions, serve_app
 from api.live.embedded import build_live_state
 from fleet.clock import SystemClock
-from fleet.eventloop import loop_factory, tune_collector
+from fleet.eventloop import loop_factory, tune_interpreter
 from fleet.manager.hub_connection import connect
 from fleet.manager.logs import configure
 from fleet.manager.manager import Manager
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--ready-file", type=Path, required=True)
     options = parser.parse_args()
-    tune_collector()
+    tune_interpreter()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(options.kubeconfig, options.ready_file))
 

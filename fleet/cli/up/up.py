@@ -32,7 +32,7 @@ from fleet.demo.headlines import Headline, Headlines
 from fleet.demo.status_rows import is_decided
 from fleet.demo.workloads import placement_keys
 from fleet.errors import ApiError, ConfigurationError, find_first_error
-from fleet.eventloop import loop_factory, tune_collector
+from fleet.eventloop import loop_factory, tune_interpreter
 from fleet.hub.http.server import Endpoint, HubSettings, serve
 from fleet.informers.cache import Caches
 from fleet.kube.api import Method, Request
@@ -80,7 +80,7 @@ def run_up(options: UpOptions) -> int:
     build_profiles(effective.settings)
     _check_writable(options)
     _check_port(options)
-    tune_collector()
+    tune_interpreter()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             runner.run(_up(options, effective))

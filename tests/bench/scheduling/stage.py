@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeVar
 
 from fleet.clock import Clock
-from fleet.eventloop import loop_factory, tune_collector
+from fleet.eventloop import loop_factory, tune_interpreter
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS
 from fleet.manager.logs import configure
 from fleet.manager.manager import SCHEDULER, Manager
@@ -189,7 +189,7 @@ def run(scene: Coroutine[Any, Any, T]) -> T:
     """With the event loop and the collector of `fleet controller`."""
     configure("warning", "json")
     usual = gc.get_threshold()
-    tune_collector()
+    tune_interpreter()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(scene)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -61,6 +62,21 @@ def test_F3_119_a_plugin_that_cannot_be_closed_is_logged_and_the_api_ends_as_it_
 
     assert api.run_api(api.ApiOptions(address="127.0.0.1:0")) == api.FINE
     assert [one["event"] for one in logged if one["log_level"] == "error"] == ["plugins could not be closed"]
+
+
+@pytest.fixture
+def usual_interval() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.005)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("logged", "usual_interval")
+def test_threads_that_compute_give_the_event_loop_its_turn_within_a_millisecond() -> None:
+    assert api.run_api(api.ApiOptions(address="127.0.0.1:0")) == api.FINE
+
+    assert sys.getswitchinterval() <= 0.001
 
 
 @pytest.mark.usefixtures("logged")

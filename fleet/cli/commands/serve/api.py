@@ -28,7 +28,7 @@ from api.http.server import ListenOptions, serve_app
 from api.live.live import LiveState
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, find_first_error
-from fleet.eventloop import loop_factory, tune_collector
+from fleet.eventloop import loop_factory, tune_interpreter
 from fleet.history import History
 from fleet.kube.backoff import JITTER
 from fleet.manager import logs
@@ -82,7 +82,7 @@ def run_api(options: ApiOptions) -> int:
     if options.kubeconfig is not None and not options.kubeconfig.is_file():
         raise ConfigurationError(f"--kubeconfig: there is no file {options.kubeconfig}")
     logs.configure(effective.settings.logging.level, effective.settings.logging.format)
-    tune_collector()
+    tune_interpreter()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(options, effective, listening))
