@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 import pytest
+from starlette.datastructures import URL
+from starlette.requests import Request
 
 from api.app import create_app
 from api.auth.access import AccessRequest, Caller, CallerAuthorizer, HubAuthorizer, operator_access
@@ -15,11 +17,14 @@ from fleet.settings import load_settings
 from tests.api.stage import (
     ADMIN,
     AUTHOR,
+    BINDINGS,
     HIDDEN,
     NEW,
     OPERATOR,
     OVERSEER,
+    RBAC,
     READER,
+    ROLES,
     STRANGER,
     TOKENS,
     Running,
@@ -270,6 +275,23 @@ POSTS = (
     ("/v1/replay", {"change": {"edits": [{"op": "removeCluster", "cluster": "ams-1"}]}}),
     ("/v1/replay", {"change": {"edits": [{"op": "evict", "cluster": "ams-1", "binding": "big"}]}}),
 )
+
+
+@alone
+async def test_the_right_of_an_operator_is_that_to_the_path_that_was_matched(stage: Stage) -> None:
+    """The URL is put together from what the client sends beside, such as its Host."""
+    rules = [{"nonResourceURLs": [f"/fleet{CONFIG}"], "verbs": ["get"]}]
+    await stage.world.create(ROLES, {"metadata": {"name": "stan"}, "rules": rules})
+    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "stan"}
+    subjects = [{"apiGroup": RBAC, "kind": "User", "name": "stan"}]
+    await stage.world.create(BINDINGS, {"metadata": {"name": "stan"}, "roleRef": role, "subjects": subjects})
+    paths = (CONFIG, "/v1/snapshot", EVERYTHING)
+
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(Request, "url", URL(f"http://fleet{CONFIG}"))
+        codes = [(await stage.get(path, STRANGER)).status_code for path in paths]
+
+    assert codes == [OK, FORBIDDEN, FORBIDDEN]
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/plain", "text/event-stream"])

@@ -21,6 +21,7 @@ import sqlalchemy as sql
 
 from fleet.errors import ConfigurationError, RequestRefused
 from fleet.hub.storage.database import DatabaseWriter, HubDatabase
+from fleet.hub.storage.entries import encode_entry
 from fleet.hub.storage.store import HubStore, StoreChange, durability_error
 from tests.unit.hub.asking import CONFIG_MAPS, Asker, a_config_map
 
@@ -212,6 +213,20 @@ def test_a_write_that_fails_is_refused_and_forgotten(tmp_path: Path, monkeypatch
             writer.close()
 
     asyncio.run(scenario())
+
+
+def test_an_error_of_the_database_names_no_object_wherever_it_is_shown(tmp_path: Path) -> None:
+    database = HubDatabase(tmp_path)
+    entry = encode_entry(a_document("of-another-caller"), 2)
+    try:
+        with database.engine.begin() as connection:
+            connection.exec_driver_sql("DROP TABLE objects")
+        with pytest.raises(sql.exc.OperationalError) as raised:
+            database.write([StoreChange("secrets", 2, entry, None)])
+    finally:
+        database.close()
+
+    assert "of-another-caller" not in str(raised.value)
 
 
 def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
