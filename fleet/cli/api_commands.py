@@ -45,6 +45,12 @@ def complete_cluster_names(incomplete: str) -> list[str]:
     return complete_clusters(incomplete)
 
 
+Cursor = Annotated[
+    str | None,
+    typer.Option(
+        "--cursor", metavar="TEXT", help="Continue from the `next` cursor of an earlier answer.", show_default=False
+    ),
+]
 Placement = Annotated[
     str,
     typer.Argument(metavar="PLACEMENT", help="web, or orders/web.", autocompletion=_complete_placements),
@@ -160,12 +166,7 @@ def why(
     ] = False,
     fixes: Annotated[FixSearch | None, typer.Option("--fixes", help="Effort to search for fixes.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N clusters.")] = None,
-    cursor: Annotated[
-        str | None,
-        typer.Option(
-            "--cursor", metavar="TEXT", help="Continue from the `next` cursor of an earlier answer.", show_default=False
-        ),
-    ] = None,
+    cursor: Cursor = None,
     output: Output = Form.TEXT,
     api: ApiUrl = None,
     token_file: TokenFile = None,
@@ -221,12 +222,7 @@ def history(
     namespace: Namespace = None,
     diff: Annotated[str | None, typer.Option("--diff", metavar="A..B", help="Compare two attempts.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N attempts.")] = None,
-    cursor: Annotated[
-        str | None,
-        typer.Option(
-            "--cursor", metavar="TEXT", help="Continue from the `next` cursor of an earlier answer.", show_default=False
-        ),
-    ] = None,
+    cursor: Cursor = None,
     output: Output = Form.TEXT,
     api: ApiUrl = None,
     token_file: TokenFile = None,
