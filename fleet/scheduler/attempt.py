@@ -349,6 +349,9 @@ class AttemptRunner:
                     raise StaleInputs(f"placement {record.key} has left group {group.name}")
                 cycle.recheck()
 
+            def keep_in_record(inputs: DecisionInput | None, decision: Decision | None) -> None:
+                record.inputs, record.decision = inputs, decision
+
             def discard() -> None:
                 if self._recent is not None:
                     self._recent.settle(record.key)
@@ -361,6 +364,7 @@ class AttemptRunner:
                 cycle.unreserve,
                 discard,
                 refuse=partial(self._cycles.parked.reject, scope.request.uid, GANG),
+                record=keep_in_record,
                 make_room=self._find_room_maker(scope),
             )
             try:

@@ -19,6 +19,7 @@ from tests.faults.test_preemption import (
     has_state,
     is_given_up,
     is_placed,
+    only_on,
     place,
     read_preemptions,
     roll_out,
@@ -74,6 +75,21 @@ async def test_X_18_nothing_leaves_if_the_group_does_not_fit_even_then(tmp_path:
         for victim in ("on-ams", "on-lux"):
             await is_given_up(world, victim)
         assert await has_state(world, "on-dub", "Scheduled")
+
+
+@virtual
+async def test_where_nothing_leaves_members_show_the_decisions_of_the_best_domain(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        for name, cpu in (("a1", "9"), ("b1", "1"), ("b2", "1")):
+            await join(world, name, cpu=cpu)
+            await world.relabel(name, region=name[0])
+        await a_group(scene, minCount=4, topologyKey="region")
+        await place_members(world, "p1", "p2", "p3", "p4")
+        await asyncio.sleep(60)
+        decisions = [scene.attempts.of(name)[-1].decision for name in ("p1", "p2", "p3", "p4")]
+        shown = [[target.cluster for target in each.targets] for each in decisions if each is not None]
+        assert shown == [["a1"], ["a1"], ["a1"], []]
 
 
 @virtual
@@ -183,3 +199,20 @@ async def test_X_18_the_next_leader_goes_on_with_the_room_of_all(tmp_path: Path)
         await roll_out(scene.world, "on-dub")
         await soon(lambda: are_members_bound(scene.world, 3))
         assert count_evictions(scene.hub.requests) == 2
+
+
+@virtual
+async def test_a_member_whose_room_went_to_a_more_important_placement_gets_other_room(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        await fill(world, "ams", "dub")
+        await a_group(scene, minCount=2)
+        await place_members(world, "p1", "p2")
+        for victim in ("on-ams", "on-dub"):
+            await is_given_up(world, victim)
+        await fill(world, "lux")
+        await place(world, "top", cpu=3, priority=1000, policy=only_on("ams"))
+        await is_given_up(world, "on-lux")
+        await roll_out(world, "on-ams", "on-dub", "on-lux")
+        await soon(lambda: are_members_bound(world, 2))
+        assert {on for name, on in (await list_bound_by(world)).items() if name.startswith("p")} == {"dub", "lux"}

@@ -12,6 +12,9 @@ from typing import Final
 
 import pytest
 
+from fleet.kube.scopes import CLUSTER_SCOPED
+from tests.conftest import LONG
+from tests.e2e.hub import soon
 from tests.e2e.world import World
 from tests.faults.acting import killed, running
 from tests.faults.configured import HEAD
@@ -33,6 +36,7 @@ pytestmark = pytest.mark.timeout(600)
 
 VICTIMS: Final = ("on-ams", "on-dub")
 _WRITES: Final = re.compile(r"bindings|options|resourceplacements/[^/]+$")
+_GROUP_WRITES: Final = re.compile(r"bindings|options|placementgroups|resourceplacements/[^/]+$")
 _LONG_ENOUGH: Final = 60.0
 
 
@@ -128,3 +132,54 @@ async def test_the_next_leader_keeps_the_room_and_waits_for_the_same_victims(tmp
         assert [each for each in site.of("vip") if each.decision and each.decision.nomination] == []
         await roll_out(world, "on-ams")
         await is_placed(world, "vip", "ams")
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+async def a_full_fleet_for_two(file: Path) -> tuple[HubApi, World]:
+    """And a group, for both members of which one has to leave."""
+    hub = a_hub(clock=EPOCH.timestamp)
+    world = World(hub)
+    async with running(hub, file, HEAD + EVICTING, QUIET):
+        await fill(world, "ams", "dub")
+    await world.create(CLUSTER_SCOPED.group, {"metadata": {"name": "web"}, "spec": {"minCount": 2}})
+    for name in ("p1", "p2"):
+        await place(world, name, cpu=3, priority=100, group="web")
+    return hub, world
+
+
+@virtual
+async def test_X_18_kills_in_every_phase_lose_no_room_of_a_group(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    hub, world = await a_full_fleet_for_two(file)
+    async with rolled_out(world, []):
+        undisturbed = await live_until(hub, file, fair)
+    writes = [
+        number
+        for number, request in enumerate(undisturbed.requests)
+        if request.is_write and _GROUP_WRITES.search(request.path)
+    ]
+    assert len(writes) > 8
+    lost_or_done = (Killed(), Killed(arrives=0.0))
+    for place_in_order, number in enumerate(writes):
+        for fault in lost_or_done if LONG else lost_or_done[place_in_order % 2 :][:1]:
+            await one_death_of_a_group(file, number, fault)
+
+
+async def one_death_of_a_group(file: Path, number: int, fault: Fault) -> None:
+    hub, world = await a_full_fleet_for_two(file)
+    async with rolled_out(world, []):
+        line = await live_until(hub, file, at(number, fault))
+        assert [met for _, met in line.met] == [fault]
+        async with running(hub, file, HEAD + EVICTING, QUIET):
+            await soon(lambda: are_on_both(world))
+            await asyncio.sleep(60)
+            for name in ("p1", "p2"):
+                assert await read_preemptions(world, name) == []
+            for victim in VICTIMS:
+                assert await find_bindings(world, victim) == []
+
+
+async def are_on_both(world: World) -> bool:
+    return await world.in_use("p1") | await world.in_use("p2") == {"ams", "dub"}

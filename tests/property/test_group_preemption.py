@@ -155,6 +155,7 @@ async def plan_evictions(seed: int) -> Plan:
             never,
             lambda: None,
             lambda _: None,
+            lambda *_: None,
             partial(make_room, request.key),
         )
         for request in fleet.requests

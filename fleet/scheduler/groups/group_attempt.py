@@ -103,6 +103,8 @@ class GroupMember:
     """What was decided is not expected to be placed any more."""
     refuse: Callable[[str], object]
     """Ends its wait in Permit."""
+    record: Callable[[DecisionInput | None, Decision | None], None]
+    """What the attempt shows as its decision."""
     make_room: Callable[[Mapping[str, Collection[str]]], None] | None = None
     """From now on placements leave these clusters for it; without any, it waits until some could. None if nothing is
     evicted for it."""
@@ -245,7 +247,7 @@ class GroupAttempt:
                 return
             trial = await self._search(rules)
             if self._may_evict(rules, trial):
-                await self._make_room(rules)
+                await self._make_room(rules, trial)
             await self._reserve(rules, trial)
 
     async def _reserve(self, rules: GroupRules, trial: _Trial) -> None:
@@ -385,42 +387,62 @@ class GroupAttempt:
     # --- room that is made --------------------------------------------------------------------------------------------
 
     def _may_evict(self, rules: GroupRules, trial: _Trial) -> bool:
-        """Not while room is being made for a member, and not for those that come later: the minimum is there."""
+        """Not for those that come later, or move: the minimum is there."""
         if trial.fitting >= rules.needed or rules.planned or self._errors or self._is_split:
             return False
-        waiting = {nomination.placement for nomination in self._read_frame().nominations}
-        is_begun = any(key in rules.placed or str(key) in waiting for key in self._members)
+        is_begun = any(key in rules.placed for key in self._members)
         return not is_begun and any(member.make_room is not None for member in self._members.values())
+
+    def _list_kept(self) -> dict[PlacementKey, frozenset[str]]:
+        """The members that room is kept for, with the clusters."""
+        kept: dict[PlacementKey, frozenset[str]] = {}
+        for nomination in self._read_frame().nominations:
+            key = PlacementKey.parse(nomination.placement)
+            if key in self._members:
+                kept[key] = kept.get(key, frozenset()) | {nomination.cluster}
+        return kept
 
     def _list_helped(self) -> list[PlacementKey]:
         """The members that others leave for."""
         waiting = {each.placement for each in self._read_frame().nominations if each.remaining}
         return sorted((key for key in self._members if str(key) in waiting), key=str)
 
-    async def _make_room(self, rules: GroupRules) -> None:
-        """For as many members as are needed, or for none."""
-        plan: _Plan = {}
+    async def _make_room(self, rules: GroupRules, trial: _Trial) -> None:
+        """For as many members as are needed, or for none. Without a plan, it is the trial that tells why they wait."""
+        kept, plan = self._list_kept(), _Plan()
+        missing = rules.needed - len(kept) - sum(key not in self._members for key in rules.placed)
+        if missing <= 0:
+            return
+        clusters = frozenset[str]().union(*kept.values())
         for domain in self._list_domains(rules):
-            plan = await self._plan_evictions(rules, domain)
+            if domain.clusters is None or clusters <= domain.clusters:
+                so_far = Overlay(clusters if rules.same_clusters and kept else domain.clusters)
+                members = [member for member in self._order_members() if member.key not in kept]
+                plan = await self._plan_evictions(members, so_far, missing, is_same=rules.same_clusters)
             if plan:
                 break
         for member in self._order_members():
             member.discard()
-            if member.make_room is not None and (member.key in plan or not plan):
+            if not plan:
+                choice = trial.choices.get(member.key)
+                member.record(*(None, None) if choice is None else choice[:2])
+            if member.make_room is not None and member.key not in kept and (member.key in plan or not plan):
                 member.make_room(plan.get(member.key, {}))
 
-    async def _plan_evictions(self, rules: GroupRules, domain: _Domain) -> _Plan:
-        """Empty if too few fit even so. Those that fit as it is come first."""
-        so_far, plan, left = Overlay(domain.clusters), _Plan(), list[GroupMember]()
-        missing = rules.needed - sum(key not in self._members for key in rules.placed)
-        for member in self._order_members():
+    async def _plan_evictions(
+        self, members: list[GroupMember], so_far: Overlay, missing: int, *, is_same: bool
+    ) -> _Plan:
+        """Empty if too few fit even so. Those that fit as it is come first. With `is_same` all are on the same
+        clusters."""
+        plan, left = _Plan(), list[GroupMember]()
+        for member in members:
             inputs, decision = await member.decide(so_far, ())
             if not _fits(decision):
                 left.append(member)
                 continue
             so_far.add(inputs, decision)
             plan[member.key] = dict.fromkeys((target.cluster for target in decision.newly_chosen), ())
-            if rules.same_clusters:
+            if is_same:
                 so_far.allowed = _list_clusters(decision)
         for member in left:
             if len(plan) >= missing:
@@ -435,9 +457,9 @@ class GroupAttempt:
             else:
                 continue
             plan[member.key] = {cluster: so_far.list_evicted(cluster) for cluster in clusters}
-            if rules.same_clusters:
+            if is_same:
                 so_far.allowed = frozenset(clusters)
-        is_enough = len(plan) >= missing and (not rules.same_clusters or len(plan) == len(self._members))
+        is_enough = len(plan) >= missing and (not is_same or len(plan) == len(members))
         return plan if is_enough else {}
 
     def _list_domains(self, rules: GroupRules) -> Iterator[_Domain]:
