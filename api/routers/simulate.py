@@ -120,5 +120,5 @@ async def snapshot(context: CurrentRequest) -> Response:
     backend = context.backend
     lane = backend.evaluator.lane(is_large=True)  # of all objects
     async with backend.evaluator.admit(context.permissions.caller.name), lane.turn():
-        document = build_snapshot_document(backend.live, backend.effective.settings)
+        document = await build_snapshot_document(backend.live, backend.effective.settings, lane.thread)
     return await context.answer_large(document)

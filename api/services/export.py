@@ -13,18 +13,22 @@ from fleet.kube.cache.store import Store
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp
+from fleet.model.views import MemberCluster
 from fleet.settings import Settings
 from fleet.settings.tree import is_deciding
+from fleet.worker_thread import WorkerThread
 
 
-def build_snapshot_document(live: LiveState, settings: Settings) -> SnapshotDocument:
+async def build_snapshot_document(live: LiveState, settings: Settings, thread: WorkerThread) -> SnapshotDocument:
+    """Of one moment. Documents of clusters are made in the thread: there may be thousands."""
     changed = {name: value for name, value in settings.collect_changes().items() if is_deciding(name)}
     kinds = live.caches.kinds
-    return SnapshotDocument(
+    clusters = list(_list_clusters(live))
+    document = SnapshotDocument(
         at=format_timestamp(live.now()),
         config_hash=live.frameworks.default.profile.config_hash,
         settings=changed,
-        clusters=tuple(list_cluster_documents(live)),
+        clusters=(),
         placements=_list_documents(each.placements.store for each in kinds),
         options=_list_documents(each.options.store for each in kinds),
         quotas=_list_documents(each.quotas.store for each in kinds),
@@ -32,6 +36,7 @@ def build_snapshot_document(live: LiveState, settings: Settings) -> SnapshotDocu
         bindings=_list_documents(each.bindings.store for each in kinds),
         pending=tuple(_list_pending(live)),
     )
+    return msgspec.structs.replace(document, clusters=await thread.run(_describe_clusters, clusters))
 
 
 def _list_documents(stores: Iterable[Store[Any]]) -> tuple[Any, ...]:
@@ -41,9 +46,26 @@ def _list_documents(stores: Iterable[Store[Any]]) -> tuple[Any, ...]:
 
 def list_cluster_documents(live: LiveState) -> Iterator[dict[str, Any]]:
     """The fields that decisions read; the others are not watched."""
-    head = {"apiVersion": MEMBER_CLUSTERS.api_version, "kind": MEMBER_CLUSTERS.kind}
+    return map(describe_cluster, _list_clusters(live))
+
+
+def describe_cluster(cluster: MemberCluster) -> dict[str, Any]:
+    return {
+        "apiVersion": MEMBER_CLUSTERS.api_version,
+        "kind": MEMBER_CLUSTERS.kind,
+        **msgspec.to_builtins(cluster),
+    }
+
+
+def _describe_clusters(clusters: Iterable[MemberCluster]) -> tuple[dict[str, Any], ...]:
+    return tuple(map(describe_cluster, clusters))
+
+
+def _list_clusters(live: LiveState) -> Iterator[MemberCluster]:
     for name in live.cluster_names():
-        yield head | msgspec.to_builtins(live.caches.clusters.get(name))
+        cluster = live.caches.clusters.get(name)
+        if cluster is not None:
+            yield cluster
 
 
 def _list_pending(live: LiveState) -> Iterator[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import msgspec
 import pytest
 
-from api.services import objects
-from fleet.model.views import Observed
+from api.services import export, objects
+from fleet.kube.scopes import MEMBER_CLUSTERS
+from fleet.model.views import MemberCluster, Observed
 from tests.api.stage import AUTHOR, CLUSTERS, HIDDEN, READER, SEEN, Stage, staged
 
 
@@ -205,6 +207,27 @@ def test_the_affinity_of_a_policy_is_not_decoded_to_show_a_placement() -> None:
 
     assert shown.policy is not None
     assert shown.policy.placement_type == "PickN"
+
+
+@staged
+async def test_a_snapshot_of_thousands_of_clusters_is_made_beside_the_event_loop(stage: Stage) -> None:
+    threads: dict[str, int] = {}
+    describe = export.describe_cluster
+
+    def describe_noted(cluster: MemberCluster) -> dict[str, Any]:
+        threads[cluster.metadata.name] = threading.get_ident()
+        return describe(cluster)
+
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(export, "describe_cluster", describe_noted)
+        found = await stage.json("/v1/snapshot")
+
+    assert [one["metadata"]["name"] for one in found["clusters"]] == sorted(CLUSTERS)
+    assert {(one["kind"], one["apiVersion"]) for one in found["clusters"]} == {
+        ("MemberCluster", MEMBER_CLUSTERS.api_version)
+    }
+    assert sorted(threads) == sorted(CLUSTERS)
+    assert threading.get_ident() not in threads.values()
 
 
 @staged
