@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ import trustme
 from fleet.clock import SystemClock
 from fleet.errors import ConnectionLost, DeadlineExceeded, Unreachable
 from fleet.kube.api import Method, Request
+from fleet.kube.client.connections import Connection
 from fleet.kube.client.transport import Transport
 from tests.control_plane.access import kubeconfig
+from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 
 HOST = "127.0.0.1"
 WATCH = Request(Method.GET, "/api/v1/things")
@@ -198,3 +201,118 @@ def test_whoever_waits_for_a_connection_that_will_not_be_knows_that_nothing_was_
 
     with a_server_that_is_silent(tmp_path) as file:
         assert left_open_after(closed_meanwhile, file) == []
+
+
+# --- one connection ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Connections:
+    """What happens to those of a transport."""
+
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    """TCP; TLS is next."""
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    made: list[Connection] = field(default_factory=list)
+    lost: list[Connection] = field(default_factory=list)
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
+    seen = Connections()
+    methods = {name: getattr(Connection, name) for name in ("__init__", "connection_made", "connection_lost")}
+    receive = Connection.data_received
+
+    def begin(connection: Connection) -> None:
+        methods["__init__"](connection)
+        seen.begun.set()
+
+    def make(connection: Connection, transport: asyncio.BaseTransport) -> None:
+        methods["connection_made"](connection, transport)
+        seen.made.append(connection)
+
+    def lose(connection: Connection, error: Exception | None) -> None:
+        methods["connection_lost"](connection, error)
+        seen.lost.append(connection)
+
+    def answer(connection: Connection, data: bytes) -> None:
+        receive(connection, data)
+        seen.answered.set()
+
+    for name, method in zip((*methods, "data_received"), (begin, make, lose, answer), strict=True):
+        monkeypatch.setattr(Connection, name, method)
+    return seen
+
+
+async def a_few_turns() -> None:
+    """As many as asyncio takes to close a connection with TLS, and some more."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_a_transport_that_was_closed_has_no_connection(tmp_path: Path, connections: Connections) -> None:
+    lost: list[list[Connection]] = []
+
+    async def scene(transport: Transport) -> None:
+        await transport.call(WATCH)
+        await transport.close()
+        lost.append(connections.lost.copy())
+
+    with a_deaf_server(tmp_path, says=WHOLE) as file:
+        assert left_open_after(scene, file) == []
+    assert lost == [connections.made]
+    assert len(connections.made) == 1
+
+
+def test_a_connection_whose_answer_is_no_longer_wanted_is_closed_at_once(
+    tmp_path: Path, connections: Connections
+) -> None:
+    """The rest of it would be taken for the answer to the next request."""
+    lost: list[list[Connection]] = []
+
+    async def scene(transport: Transport) -> None:
+        call = asyncio.create_task(transport.call(WATCH), name="call")
+        await connections.answered.wait()
+        call.cancel()
+        await asyncio.wait({call})
+        await a_few_turns()
+        lost.append(connections.lost.copy())
+
+    with a_deaf_server(tmp_path, says=HEAD) as file:
+        assert left_open_after(scene, file) == []
+    assert lost == [connections.made]
+    assert len(connections.made) == 1
+
+
+def test_a_connection_that_comes_about_when_its_caller_has_gone_is_for_the_next_one(
+    tmp_path: Path, connections: Connections
+) -> None:
+    async def scene(transport: Transport) -> None:
+        call = asyncio.create_task(transport.call(WATCH), name="call")
+        await connections.begun.wait()
+        call.cancel()
+        await asyncio.wait({call})
+        while not connections.made:
+            await asyncio.sleep(0)
+        await a_few_turns()
+        await transport.call(WATCH)
+
+    with a_deaf_server(tmp_path, says=WHOLE) as file:
+        assert left_open_after(scene, file) == []
+    assert len(connections.made) == 1
+
+
+def test_a_connection_that_comes_about_while_the_transport_is_being_closed_sends_nothing(
+    tmp_path: Path, connections: Connections
+) -> None:
+    async def scene(transport: Transport) -> None:
+        call = asyncio.create_task(transport.call(WATCH), name="call")
+        await connections.begun.wait()
+        async with asyncio.timeout(SECONDS_TO_HAPPEN):
+            await transport.close()
+        with pytest.raises((ConnectionLost, Unreachable)):
+            await call
+
+    with a_deaf_server(tmp_path, says=b"") as file:
+        assert left_open_after(scene, file) == []
+    assert not connections.answered.is_set()
