@@ -136,6 +136,42 @@ def test_a_locked_file_is_waited_for(url: str, file: Path) -> None:
         check_recovers(history, trouble)
 
 
+def test_a_locked_file_is_noticed_while_there_is_nothing_to_write(url: str, file: Path) -> None:
+    with recording(url, looks=MonitorTiming(interval=3600)) as history:
+        keep(history, an_attempt("before"))
+        with locked(file):
+            assert "cannot be written: database is locked" in history._monitor.look().reason
+        assert history._monitor.look().unavailable_since is None
+
+
+def test_questions_are_answered_while_another_process_writes(url: str, file: Path) -> None:
+    """A round of retention may take longer than a look waits."""
+    before = an_attempt("before")
+    with recording(url) as history:
+        keep(history, before)
+    reading = History.open(url)
+    try:
+        with locked(file):
+            assert reading.state().unavailable_since is None
+            assert [each.id for each in reading.since(0)] == ids(before)
+    finally:
+        reading.close()
+
+
+def test_a_removed_file_is_missed_by_questions_and_not_made_by_them(url: str, file: Path) -> None:
+    with recording(url) as history:
+        keep(history, an_attempt("before"))
+    reading = History.open(url)
+    try:
+        for path in file.parent.iterdir():
+            path.unlink()
+        with pytest.raises(HistoryUnavailable, match="the file does not exist"):
+            reading.since(0)
+        assert list(file.parent.iterdir()) == []
+    finally:
+        reading.close()
+
+
 def test_a_look_that_began_before_the_end_of_an_outage_marks_none(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it failed with is over: a batch was written meanwhile."""
     with recording(url, looks=MonitorTiming(interval=3600)) as history:

@@ -34,6 +34,7 @@ _BUSY_MILLISECONDS: Final = 2000
 _LARGEST_WAL: Final = 4 * 1024 * 1024
 """Bytes that the write-ahead log keeps after a checkpoint: a round of retention may need more for a moment."""
 _BUSY_PAUSE: Final = 0.01
+_INCREMENTAL: Final = 2
 _IMMEDIATE: Final = "fleet_immediate"
 _NO_URL: Final = (
     "history.url is not a URL; write sqlite:///path/to/file or postgresql://user@host:5432/database, and %3A, "
@@ -248,7 +249,8 @@ def _configure(connection: Any, _record: object) -> None:
     """synchronous=NORMAL: a power failure may lose the last transactions, but does not corrupt the file."""
     connection.isolation_level = None  # `_begin` begins transactions, also before DDL statements
     cursor = connection.cursor()
-    cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
+    if cursor.execute("PRAGMA auto_vacuum").fetchone() != (_INCREMENTAL,):
+        cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")  # waits for other writers, whatever it was before
     _enable_wal(cursor)
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.execute(f"PRAGMA journal_size_limit={_LARGEST_WAL}")
