@@ -27,7 +27,13 @@ async def run(folder: Path, *, seed: int, rounds: int, faults: int) -> list[Repo
         try:
             await hub.start()
             async with fleet_on(folder, hub) as fleet:
-                return [await run_round(hub, fleet, rng, number=i + 1, faults=faults) for i in range(rounds)]
+                reports = []
+                for number in range(1, rounds + 1):
+                    report = await run_round(hub, fleet, rng, number=number, faults=faults)
+                    reports.append(report)
+                    found = f"{report.operations} operations, {len(report.violations)} violations"
+                    sys.stderr.write(f"round {number} of {rounds}: {found}, {report.seconds:.0f} s\n")
+                return reports
         finally:
             forwarder.release()
             hub.server.stop()

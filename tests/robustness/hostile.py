@@ -47,6 +47,7 @@ CONNECTIONS: Final = 16
 SECONDS: Final = 60.0
 _SECONDS_OPEN: Final = 1.0
 _SECONDS_BETWEEN_PROBES: Final = 0.1
+_TIMES_LOGGED: Final = 20
 WARMING_UP: Final = 5
 """A part of so many of the requests is sent before memory is measured."""
 MOST_GROWTH: Final = 50 * 2**20
@@ -114,6 +115,9 @@ async def attack(port: int, pid: int, *, count: int, make: Callable[[], bytes]) 
         for number in numbers:
             if number == count // WARMING_UP:
                 measured = read_memory(pid)
+            if number % (count // _TIMES_LOGGED or 1) == 0:
+                done = f"{number} of {count} requests, {len(report.wrong)} wrong answers"
+                sys.stderr.write(f"port {port}: {done}, {time.monotonic() - begun:.0f} s\n")
             message = make()
             try:
                 code, is_declared = await send(port, message)
