@@ -31,6 +31,7 @@ from fleet.model.keys import (
     GROUP,
     LOCALITY,
     MIN_TARGETS,
+    PRIORITY_CLASS,
     REQUESTS,
     SCHEDULER_NAME,
     WORKLOAD_LIMITS,
@@ -70,6 +71,11 @@ class Companion:
     """Clusters to try first, with the end of each hint in nanoseconds since the epoch."""
     problem: str = ""
     """What is wrong with them, with the field; empty if they can be used."""
+
+    def choose_class(self, placement: Metadata) -> str:
+        """The PriorityClass that its priority comes from; empty if from none."""
+        named = placement.annotation(PRIORITY_CLASS) if self.priority is None else ""
+        return self.priority_class_name or named or ""
 
     def list_hints(self, now: int) -> tuple[str, ...]:
         """Those in force: not over, and not meant for more than a day from now."""

@@ -126,7 +126,7 @@ class PreEnqueueRunner:
     # --- details ------------------------------------------------------------------------------------------------------
 
     def _find_priority(self, companion: Companion, metadata: Metadata) -> int:
-        return self.classes.find_priority(companion, metadata.annotation(PRIORITY_CLASS) or "")
+        return self.classes.find_priority(companion, metadata)
 
     def _run_plugins(
         self, framework: Framework, item: QueueItem, metadata: Metadata, companion: Companion

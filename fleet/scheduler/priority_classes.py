@@ -32,16 +32,15 @@ class PriorityClasses:
     def describe(self, companion: Companion, placement: Metadata) -> dict[str, str]:
         """As annotations, for decisions of profiles that evict; nothing while the class is missing."""
         annotations: dict[str, str] = {}
-        named = placement.annotation(PRIORITY_CLASS) or ""
         with suppress(InputError):
-            annotations[PRIORITY] = str(self.find_priority(companion, named))
-            if self.never_preempts(companion, named):
+            annotations[PRIORITY] = str(self.find_priority(companion, placement))
+            if self.never_preempts(companion, placement.annotation(PRIORITY_CLASS) or ""):
                 annotations[PREEMPTION_POLICY] = NEVER
         return annotations
 
-    def find_priority(self, companion: Companion, class_name: str) -> int:
-        """`class_name` is that of the annotation. Raises InputError."""
-        name = companion.priority_class_name or (class_name if companion.priority is None else "")
+    def find_priority(self, companion: Companion, placement: Metadata) -> int:
+        """Raises InputError."""
+        name = companion.choose_class(placement)
         if not name:
             return companion.priority or 0
         value = self._find_value(name)

@@ -11,7 +11,6 @@ from fleet.errors import ApiError
 from fleet.explain.answer.answer import AnswerContext
 from fleet.explain.answer.parts import StatusNote
 from fleet.framework.cycle.decision import Decision
-from fleet.model.keys import PRIORITY_CLASS
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Metadata
 from fleet.scheduler.companions import Companion
@@ -62,8 +61,7 @@ async def find_proposal_holds(backend: Backend, metadata: Metadata) -> ProposalH
 
 async def _find_missing_class(backend: Backend, companion: Companion, metadata: Metadata) -> str:
     """Its name. Classes are not watched here unless a profile evicts."""
-    named = metadata.annotation(PRIORITY_CLASS) if companion.priority is None else ""
-    name = companion.priority_class_name or named or ""
+    name = companion.choose_class(metadata)
     try:
         known = name and await backend.live.caches.priority_classes.objects.find(name)
     except ApiError:

@@ -8,7 +8,6 @@ from fleet.cli.input.problems import Findings
 from fleet.cli.input.simulation_inputs import PlacementInputs, SimulationInputs
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest
-from fleet.model.keys import PRIORITY_CLASS
 from fleet.scheduler.holds import list_holds
 from fleet.scheduler.profiles.frameworks import CompiledProfiles
 
@@ -36,6 +35,6 @@ def may_evict(request: PlacementRequest, profile: CompiledProfile, inputs: Simul
 def _list_holds(placement: PlacementInputs, profile: CompiledProfile) -> Iterator[str]:
     metadata, companion = placement.metadata, placement.companion
     yield from (hold.message for hold in list_holds(metadata, companion, profile, place="the files have"))
-    name = companion.priority_class_name or metadata.annotation(PRIORITY_CLASS)
+    name = companion.choose_class(metadata)
     if name and companion.priority is None:
         yield f"decided with priority 0: files have no PriorityClass {name}; spec.priority of its options is read"

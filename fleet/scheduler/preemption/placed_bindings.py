@@ -17,7 +17,7 @@ from fleet.framework.policy.resource_requests import Needs
 from fleet.informers.cache import Caches, FleetTable
 from fleet.kube.resource import key_of
 from fleet.kube.scopes import owner_key
-from fleet.model.keys import PICK_FIXED, PRIORITY_CLASS, UNSCHEDULED
+from fleet.model.keys import PICK_FIXED, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, MemberCluster, Metadata, Observed
 from fleet.scheduler.companions import Companions
@@ -149,9 +149,7 @@ class PlacedBindings:
         if metadata.deletion_timestamp or kind == PICK_FIXED or not self._compares_room(metadata):
             return Standing()
         try:
-            priority = self._classes.find_priority(
-                self._companions.find(key), metadata.annotation(PRIORITY_CLASS) or ""
-            )
+            priority = self._classes.find_priority(self._companions.find(key), metadata)
         except InputError:
             return Standing() if self._classes.are_known else None
         wanted, bindings = read_wanted(snapshots[0].view), self._caches.bindings(key)
@@ -175,8 +173,7 @@ class PlacedBindings:
         if placement is None or not self._compares_room(placement.view.metadata):
             return True
         try:
-            named = placement.view.metadata.annotation(PRIORITY_CLASS) or ""
-            return self._classes.find_priority(self._companions.find(key), named) > priority
+            return self._classes.find_priority(self._companions.find(key), placement.view.metadata) > priority
         except InputError:
             return True
 
