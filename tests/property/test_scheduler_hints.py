@@ -16,6 +16,7 @@ import pytest
 from fleet.clock import SECOND, to_nanoseconds
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.informers.cache import Caches, FleetTable
 from fleet.kube.cache.store import Store
 from fleet.kube.informer import InformerConfig
@@ -30,7 +31,6 @@ from fleet.model.keys import (
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import Binding, MemberCluster, Metadata, PolicySnapshot, PolicySnapshotSpec, PolicySnapshotStatus
-from fleet.scheduler.events import cluster_hints
 from fleet.scheduler.events.cluster_hints import ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.ledgers.room_ledger import RoomLedger
@@ -390,6 +390,6 @@ def test_with_hints_the_bindings_are_those_of_waking_everybody(part: int, *, lon
 
 def test_a_hint_that_forgets_what_compares_clusters_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or else the worlds would prove nothing: clusters move between domains in them, and that makes room elsewhere."""
-    monkeypatch.setattr(cluster_hints, "_is_row_local", lambda plugin: True)
+    monkeypatch.setattr(CompiledProfile, "cluster_comparers", property(lambda _: frozenset()))
     with pytest.raises(AssertionError, match="world"):
         deque(map(play, range(WORLDS["normal"])), maxlen=0)
