@@ -10,6 +10,7 @@ from fastapi import Path, Query
 
 from api.http.paging import DEFAULT_LIMIT, LARGEST_LIMIT
 from api.http.problems import MEDIA_TYPE, TITLES, ProblemDetails
+from fleet.model.json_schema import strip_indentation
 
 _NAME: Final = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"
 _NAMESPACE: Final = r"^(-|[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)$"
@@ -137,7 +138,7 @@ def build_components() -> dict[str, Any]:
     """The JSON schemas of all structs, and of those within them."""
     models = [MODELS[name] for name in sorted(MODELS, key=_component_name)]
     _, schemas = msgspec.json.schema_components(models, ref_template=f"{_COMPONENTS}{{name}}")
-    text = msgspec.json.encode(schemas).decode()
+    text = msgspec.json.encode(strip_indentation(schemas)).decode()
     for name in sorted(schemas, key=len, reverse=True):
         text = text.replace(f'"{_COMPONENTS}{name}"', f'"{_COMPONENTS}{_component_name(name)}"')
     components = {_component_name(name): schema for name, schema in msgspec.json.decode(text).items()}

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from fleet.cli.output.json_schema import render_schema
 from fleet.explain.remarks.remark import Remark
 from fleet.explain.whatif.moves import ClusterMoves, ObjectChange, PlacementMoves, UndecidedPlacement
+from fleet.model.json_schema import render_schema
 
 
 class RemarkedPlacement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

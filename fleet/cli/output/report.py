@@ -11,9 +11,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from fleet.cli.input.simulation import SimulatedDecision, Simulation
-from fleet.cli.output.json_schema import render_schema
 from fleet.explain.answer.parts import Answer
 from fleet.framework.cycle.decision import Decision
+from fleet.model.json_schema import render_schema
 from fleet.model.timestamps import format_timestamp
 from fleet.settings import Settings
 
