@@ -554,6 +554,7 @@ async def test_O_02_another_document_rolls_the_deployment_and_other_config_maps_
         assert after[1] != before[1]
         assert (await scene.status())["configHash"] == after[1]
         assert (await scene.condition("Progressing"))[:2] == ("True", "RollingOut")
+        assert await scene.list_reverted() == []
         writes = scene.count_writes()
         await scene.world.create(CONFIG_MAPS, {"metadata": {"name": "unrelated", "namespace": PLACE}, "data": {}})
         await scene.edit(CONFIG_MAPS, f"{PLACE}/unrelated", {"data": {"config.yaml": BROKEN}})

@@ -40,9 +40,9 @@ def test_O_12_all_that_the_operator_created_is_as_if_it_had_applied_it() -> None
 
 def test_O_12_fields_of_others_join_those_that_were_applied() -> None:
     container = 'k:{"name":"scheduler"}'
-    pod = {"f:containers": {container: {".": {}, "f:image": {}}}}
-    variable = {"f:containers": {container: {"f:env": {}}}}
-    restart = {"f:annotations": {".": {}, "f:restarted": {}}}
+    pod: dict[str, Any] = {"f:containers": {container: {".": {}, "f:image": {}}}}
+    variable: dict[str, Any] = {"f:containers": {container: {"f:env": {}}}}
+    restart: dict[str, Any] = {"f:annotations": {".": {}, "f:restarted": {}}}
     edit = {
         "f:metadata": {"f:labels": {"f:team": {}}},
         "f:spec": {"f:paused": {}, "f:template": {"f:metadata": restart, "f:spec": variable}},
@@ -56,7 +56,7 @@ def test_O_12_fields_of_others_join_those_that_were_applied() -> None:
     entries = transfer_fields(document)
     assert entries is not None
     (own, kept) = entries
-    both = {"f:containers": {container: {".": {}, "f:image": {}, "f:env": {}}}}
+    both: dict[str, Any] = {"f:containers": {container: {".": {}, "f:image": {}, "f:env": {}}}}
     assert own["fieldsV1"] == {"f:spec": {"f:replicas": {}, "f:paused": {}, "f:template": {"f:spec": both}}}
     left = {"f:metadata": {"f:labels": {"f:team": {}}}, "f:spec": {"f:template": {"f:metadata": restart}}}
     assert (kept["manager"], kept["fieldsV1"]) == ("kubectl-edit", left)

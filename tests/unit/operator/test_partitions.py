@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Iterator
+from itertools import combinations, product
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +34,23 @@ def test_O_17_no_labels_match_two_selectors_that_exclude_each_other(one: LabelSe
     assert are_disjoint(one, other) == are_disjoint(other, one)
     if are_disjoint(one, other):
         assert not [labels for labels in LABELS if matches(one, labels) and matches(other, labels)]
+
+
+def list_requirements() -> Iterator[SelectorRequirement]:
+    """All that there are of one key."""
+    for operator in ("Exists", "DoesNotExist"):
+        yield SelectorRequirement(key="pool", operator=operator)
+    for operator, count in product(("In", "NotIn"), (1, 2, 3)):
+        for values in combinations(VALUES, count):
+            yield SelectorRequirement(key="pool", operator=operator, values=values)
+
+
+def test_O_17_two_requirements_exclude_each_other_if_and_only_if_no_value_fits_both() -> None:
+    values = [{}, *({"pool": value} for value in (*VALUES, "another"))]
+    for pair in product(list_requirements(), repeat=2):
+        one, other = (LabelSelector(match_expressions=(requirement,)) for requirement in pair)
+        fitting = [labels for labels in values if matches(one, labels) and matches(other, labels)]
+        assert are_disjoint(one, other) == (not fitting), pair
 
 
 @given(SELECTORS)

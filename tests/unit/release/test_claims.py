@@ -123,7 +123,7 @@ def test_a_fix_on_an_ondemand_release_names_it_as_its_base(clone: Clone) -> None
 def test_G_05_the_sequence_restarts_at_midnight_utc(clone: Clone) -> None:
     assert claimed(clone, "--built-at=2021-11-01T23:59:59.8Z") == "v0.0.2021110101"
     clone.commit("third")
-    assert claimed(clone, "--built-at=2021-11-01T23:59:59.9Z") == "v0.0.2021110102"
+    assert claimed(clone, "--built-at=2021-11-02T00:59:59.9+01:00") == "v0.0.2021110102"
     clone.commit("fourth")
     assert claimed(clone, "--built-at=2021-11-02T00:00:00.1Z") == "v0.0.2021110201"
 
