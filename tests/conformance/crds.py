@@ -19,10 +19,17 @@ FOLDER: Final = ROOT / "charts" / "fleet" / "files" / "crds"
 PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SECONDS_TO_SERVE: Final = 90.0
 SECONDS_BETWEEN_REFRESHES: Final = 0.05
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""In C it takes a tenth of the time, which is seconds for all definitions."""
+
+
+def parse_crd(text: str) -> dict[str, Any]:
+    crd: dict[str, Any] = yaml.load(text, Loader=_LOADER)
+    return crd
 
 
 def read_crds() -> list[dict[str, Any]]:
-    return [yaml.safe_load(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("*.yaml"))]
+    return [parse_crd(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("*.yaml"))]
 
 
 def install_crds(access: Access) -> None:
