@@ -76,7 +76,7 @@ def is_older(version: str, other: str) -> bool:
 
 class Store(Generic[T]):
     def __init__(self, codec: Codec[T], *, on_handler_error: Callable[[Exception], None] | None = None) -> None:
-        """A handler that raises does not affect the other handlers and the store."""
+        """A handler that raises, or whose filter does, does not affect the other handlers and the store."""
         self.codec = codec
         self.version = ""
         """The version that the watch has reached."""
@@ -205,7 +205,7 @@ class Store(Generic[T]):
         selects: dict[ChangeFilter[T], bool] = {}
         for handler, when in self._handlers:
             if when is not None and when not in selects:
-                selects[when] = when(old, new)
+                selects[when] = self._selects(when, old, new)
             if when is None or selects[when]:
                 self._call_handler(handler, old, new)
 
@@ -213,6 +213,13 @@ class Store(Generic[T]):
         moves = [index.prepare(old, new) for index in self._indexes.values()]
         for index, move in zip(self._indexes.values(), moves, strict=True):
             index.move(key, *move)
+
+    def _selects(self, when: ChangeFilter[T], old: T | None, new: T | None) -> bool:
+        try:
+            return when(old, new)
+        except Exception as error:
+            self._on_handler_error(error)
+            return True  # to be called in vain does less harm than to miss a change
 
     def _call_handler(self, handler: Handler[T], old: T | None, new: T | None) -> None:
         try:

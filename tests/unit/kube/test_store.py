@@ -310,3 +310,18 @@ def test_a_subscriber_that_fails_harms_nobody_else() -> None:
     listed(store, 10, a_cluster("c1", 1))
     assert fold.state() == {"c1": "1"}
     assert [str(one) for one in failures] == ["broken"]
+
+
+def test_a_filter_that_raises_is_reported_and_keeps_nobody_from_a_change() -> None:
+    failures: list[Exception] = []
+    store: Store[Any] = Store(a_store().codec, on_handler_error=failures.append)
+    selected, other = Fold(), Fold()
+
+    def broken(old: Cluster | None, new: Cluster | None) -> bool:
+        raise RuntimeError("broken")
+
+    store.subscribe(selected, when=broken)
+    store.subscribe(other)
+    store.apply_event(a_cluster("c1", 1))
+    assert selected.state() == other.state() == {"c1": "1"}
+    assert [str(one) for one in failures] == ["broken"]
