@@ -40,7 +40,8 @@ _NAMES_LOGGED: Final = 20
 _LARGE_WORKERS: Final = 2
 """For large policies: one attempt computes while the other one reads."""
 
-StartAttempt = Callable[[QueueItem], Awaitable[None]]
+StartAttempt = Callable[[list[QueueItem]], Awaitable[None]]
+"""Of an item, with those of its group."""
 
 log = structlog.get_logger(__name__)
 
@@ -81,22 +82,26 @@ class Loop:
         with suppress(QueueClosed):
             while True:
                 item = await self.queue.get()
-                if self.attempts.is_large(item.key):
-                    large.put(item)
+                items = [item, *self._take_siblings(item)]
+                if any(self.attempts.is_large(each.key) for each in items):
+                    large.put(items)
                 else:
-                    await start(item)
+                    await start(items)
 
     async def _work_on_large(self, large: LargeItems, start: StartAttempt) -> None:
         with suppress(QueueClosed):
             while True:
                 await start(await large.get())
 
+    def _take_siblings(self, item: QueueItem) -> list[QueueItem]:
+        return self.queue.take(self.list_siblings(item.key))
+
     async def _start_attempt(
-        self, group: asyncio.TaskGroup, next_number: Callable[[], int], epoch: int, item: QueueItem
+        self, group: asyncio.TaskGroup, next_number: Callable[[], int], epoch: int, items: list[QueueItem]
     ) -> None:
         """Returns when the attempt, and those of its group, need their worker no longer."""
-        items = [item, *self.queue.take(self.list_siblings(item.key))]
-        gang = self.begin_group(item.key, [each.key for each in items])
+        items = [*items, *self._take_siblings(items[0])]  # it may have waited, and others have come
+        gang = self.begin_group(items[0].key, [each.key for each in items])
         handovers = [Handover(self.slots, epoch=epoch, on_park=self._report_parked) for _ in items]
         with self.metrics.track_worker():
             for each, handover in zip(items, handovers, strict=True):
@@ -189,19 +194,20 @@ def _is_on_all(result: AttemptResult, decision: Decision) -> bool:
 
 
 class LargeItems:
-    """Items with large policies, in the order of the queue. They stay in flight there, so that each has one attempt."""
+    """Items with large policies, with those of their groups, in the order of the queue. They stay in flight there, so
+    that each has one attempt."""
 
     def __init__(self) -> None:
-        self._waiting: asyncio.Queue[QueueItem | None] = asyncio.Queue()
+        self._waiting: asyncio.Queue[list[QueueItem] | None] = asyncio.Queue()
 
-    def put(self, item: QueueItem) -> None:
-        self._waiting.put_nowait(item)
+    def put(self, items: list[QueueItem]) -> None:
+        self._waiting.put_nowait(items)
 
-    async def get(self) -> QueueItem:
-        item = await self._waiting.get()
-        if item is None:
+    async def get(self) -> list[QueueItem]:
+        items = await self._waiting.get()
+        if items is None:
             raise QueueClosed
-        return item
+        return items
 
     def close(self) -> None:
         """What waits is dropped, as in the queue."""

@@ -20,6 +20,7 @@ from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptResult
 from fleet.scheduler.background_compiler import BackgroundCompiler
 from fleet.scheduler.queue.item import QueueItem
+from fleet.worker_thread import WorkerThread
 from tests.e2e.hub import soon
 from tests.faults.acting import acting_plugins
 from tests.faults.configured import LatePlacements, Scene, a_scene
@@ -730,21 +731,45 @@ async def test_X_18_a_group_that_has_found_its_place_does_not_time_out_while_it_
         await are_bound(scene, 2)
 
 
-LARGE: Final = [{"key": f"k{number}", "operator": "DoesNotExist"} for number in range(600)]
+_EXPRESSIONS: Final = [{"key": f"k{number}", "operator": "DoesNotExist"} for number in range(600)]
+_TERMS: Final = [{"labelSelector": {"matchExpressions": _EXPRESSIONS}}]
+_REQUIRED: Final = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": _TERMS}}
+LARGE: Final = {**ONE, "affinity": {"clusterAffinity": _REQUIRED}}
+
+
+@virtual
+async def test_Q_38_a_member_with_a_large_policy_is_tried_with_the_others_and_not_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run_after_a_while(_: WorkerThread, function: Any, *args: Any, **kwargs: Any) -> Any:
+        await asyncio.sleep(0.05)
+        return function(*args, **kwargs)
+
+    monkeypatch.setattr(WorkerThread, "run", run_after_a_while)
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="2")
+        await a_group(scene)
+        await place(scene, "p1", policy=LARGE)
+        await place(scene, "p2", "p3")
+        await asyncio.sleep(60)
+        before = len(scene.attempts.records)
+        await asyncio.sleep(1200)
+        flushes = 4
+        assert len(scene.attempts.records) - before <= 3 * flushes
+        await join(scene.world, "dub", cpu="1")
+        await are_bound(scene, 3)
 
 
 @virtual
 async def test_X_18_a_planned_member_keeps_its_room_while_its_large_policy_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terms = [{"labelSelector": {"matchExpressions": LARGE}}]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}}
     async with a_scene(tmp_path, GROUPS) as scene:
         with lost_bindings(scene, "p2"):
             await join(scene.world, "ams", cpu="2")
             await a_group(scene)
             await place(scene, "p1")
-            await place(scene, "p2", policy={**ONE, "affinity": {"clusterAffinity": required}})
+            await place(scene, "p2", policy=LARGE)
             await asyncio.sleep(30)
             assert await count_bound(scene) == 1
     compile_at_once = BackgroundCompiler._compile
