@@ -265,17 +265,19 @@ class Scheduler:
             self.table,
             self._placed,
             evicts=lambda metadata: self._profile_of(metadata).evicts and not self._is_foreign(metadata),
+            list_siblings=self._groups.list_siblings,
             bindings=bindings,
             store=self.companion_status,
             reports=PreemptionReports(
                 caches=caches,
                 enqueue=self._enqueue_answered,
-                on_freed=self._report_room_given_up,
+                on_freed=self._report_preemption_ended,
                 events=self._events,
                 metrics=metrics,
             ),
             clock=clock,
         )
+        self._groups.rooms = self._preemptions
         self._placed.on_budget = self._preemptions.resume
         self._placed.on_change, self._placed.call_soon = self._report_placed, self._flush_soon
         self._placed.is_awaited = lambda: bool(self._preemptions.list_seeking() or self._loop.attempts.list_undecided())
@@ -524,6 +526,11 @@ class Scheduler:
         booked = self._room.find_booked(cluster)
         before = {name: booked.get(name, 0) + requests.get(name, 0) for name in (*booked, *requests)}
         self._report_freed(cluster, before, booked, placement)
+
+    def _report_preemption_ended(self, cluster: str, requests: Booked, placement: PlacementKey) -> None:
+        """On that cluster."""
+        self._groups.note_room(placement)
+        self._report_room_given_up(cluster, requests, placement)
 
     def _flush_soon(self, flush: Callable[[], None]) -> None:
         if self._running_on is not None:

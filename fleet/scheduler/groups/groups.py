@@ -6,7 +6,7 @@ before the first binding is written, so the next leader completes it: until then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any, Final, Protocol
@@ -85,6 +85,15 @@ class GroupReports(Protocol):
         """Returns when `Groups.find_progress` is in the status. Raises where it cannot be written."""
 
 
+class KeptRoom(Protocol):
+    """Room that is made for members at the expense of others."""
+
+    def list_kept(self, keys: Iterable[PlacementKey]) -> Collection[PlacementKey]:
+        """Those that room is kept for."""
+
+    def end(self, keys: Iterable[PlacementKey]) -> None: ...
+
+
 class Groups:
     def __init__(
         self,
@@ -100,6 +109,7 @@ class Groups:
         self._caches, self._table, self._companions, self._quotas = caches, table, companions, quotas
         self._requests_of, self._clock = requests_of, clock
         self.reports: GroupReports
+        self.rooms: KeptRoom
         self._group_of: dict[PlacementKey, PlacementKey] = {}
         self._members: dict[PlacementKey, set[PlacementKey]] = {}
         self._progress: dict[PlacementKey, GroupProgress] = {}
@@ -164,9 +174,11 @@ class Groups:
         return ""
 
     def find_deadline(self, group: PlacementKey) -> int | None:
-        """When it is given up; None if never, and while it is being bound."""
+        """When it is given up; None if never, and while room is made for it or it is being bound."""
         present, progress = self.find(group), self.find_progress(group)
         if present is None or progress.plan or progress.since is None or not present.view.spec.schedule_timeout_seconds:
+            return None
+        if self.rooms.list_kept(self._members.get(group, ())):
             return None
         return progress.since + present.view.spec.schedule_timeout_seconds * SECOND
 
@@ -207,7 +219,24 @@ class Groups:
         progress.is_split |= is_split
         if progress.since is None and not progress.was_scheduled:
             progress.since = epoch_nanoseconds(self._clock)
+        if not is_split:
+            self._end_hopeless(group)
         self.reports.enqueue_status(group)
+
+    def _end_hopeless(self, group: PlacementKey) -> None:
+        """Where those that room is kept for are too few, nothing leaves for them."""
+        rules = self.read_rules(group)
+        kept = self.rooms.list_kept(self.list_members(group))
+        if kept and rules is not None and len({*kept, *rules.placed}) < rules.needed:
+            self.rooms.end(kept)
+
+    def note_room(self, key: PlacementKey) -> None:
+        """Less room is kept for it than before."""
+        group = self._group_of.get(key)
+        if group is not None and not self.rooms.list_kept(self._members[group]):
+            progress = self.find_progress(group)
+            progress.message = progress.message.partition(": room is being made")[0]
+            self._note(group)
 
     async def commit(self, group: PlacementKey, plan: Placed) -> None:
         progress = self.find_progress(group)
@@ -248,6 +277,10 @@ class Groups:
 
     def note_gated(self, key: PlacementKey, message: str) -> None:
         """A member that is held again may be held for days: its room is given up."""
+        held = self._group_of.get(key)
+        if held is not None:
+            self.rooms.end((key,))
+            self._end_hopeless(held)
         for group in self._list_plans(key):
             self._lose(group, key, f"{key.name} is held: {message}")
 
@@ -393,6 +426,7 @@ class Groups:
         if before is not None:
             self._group_of.pop(key)
             self._members[before].discard(key)
+            self.rooms.end((key,))
             progress = self._progress.get(before)
             if progress is not None and key in progress.plan:
                 self._lose(before, key)
@@ -429,6 +463,7 @@ class Groups:
             self._nominate(name)
         self._requeue(name, f"PlacementGroup/{'Add' if old is None else 'Delete' if new is None else 'Update'}")
         if new is None:
+            self.rooms.end(self.list_members(name))
             self._progress.pop(name, None)
             self._nominate(name)
 

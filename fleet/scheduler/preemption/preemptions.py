@@ -35,8 +35,10 @@ from fleet.scheduler.preemption.preemptor import DRAINED, EVICTING, SELECTED, Pr
 from fleet.snapshot.sidedata import Nomination
 
 CLAIM_TIMEOUT: Final = 600
-"""Seconds from the departure of the last victim. Reports of members are a minute apart; room that is not there by then
-went elsewhere."""
+"""Seconds from the departure of the last victim, of a group that of the last of all. Reports of members are a minute
+apart; room that is not there by then went elsewhere."""
+REPLAN_DELAY: Final = 10
+"""Seconds in which nothing is begun for a group whose plan was refused."""
 VICTIMS_GONE: Final = "Preemption/Drained"
 ROOM_LOST: Final = "Preemption/Lost"
 ROOM_CLOSED: Final = "Preemption/Ended"
@@ -77,16 +79,21 @@ class Preemptions:
         placed: PlacedBindings,
         *,
         evicts: Callable[[Metadata], bool],
+        list_siblings: Callable[[PlacementKey], Iterable[PlacementKey]],
         bindings: BindingWriter,
         store: PreemptionStore,
         reports: Reports,
         clock: Clock,
     ) -> None:
-        """`evicts`: whether a placement is scheduled here, by a profile that makes room."""
+        """`evicts`: whether a placement is scheduled here, by a profile that makes room. `list_siblings`: the other
+        members of its group."""
         self._caches, self._table, self._placed, self._evicts = caches, table, placed, evicts
         self._bindings, self._store, self._reports, self._clock = bindings, store, reports, clock
         self._open: dict[PlacementKey, Preemptor] = {}
         self._seeking: set[PlacementKey] = set()
+        self._list_siblings = list_siblings
+        self._refused: dict[PlacementKey, int] = {}
+        """Members of groups whose plan was refused, and until when nothing is begun for them."""
         self._queue: WorkQueue[PlacementKey] = WorkQueue(clock=clock)
         caches.clusters.subscribe(self._on_cluster, when=differ_in_needs)
         for kinds in caches.kinds:
@@ -114,7 +121,7 @@ class Preemptions:
         """Right after a decision: if it evicts, the next one sees the room as taken. Makes no request."""
         request = decision.request
         victims = decision.evictions.victims if decision.evictions else ()
-        has_searched = bool(decision.rounds) and (decision.active or 0) < (request.min_targets or 1)
+        has_searched = bool(decision.rounds) and _is_short(decision)
         if has_searched:
             self._reports.report_search(len(victims) if decision.nomination else None)
         if not decision.nomination:
@@ -130,7 +137,7 @@ class Preemptions:
     ) -> None:
         """The same for a member: on some clusters nothing has to leave, and room is kept until all have theirs."""
         self._reports.report_search(len({*chain.from_iterable(victims.values())}) if victims else None)
-        if victims:
+        if victims and self._refused.get(key, 0) <= epoch_nanoseconds(self._clock):
             self._open_for(key, request, victims)
         else:
             self._note_seeking(key, has_searched=True)
@@ -157,6 +164,8 @@ class Preemptions:
     def note_result(self, record: AttemptRecord) -> None:
         """After an attempt: it has got its room, found other, or lost it to a more important one."""
         key, result, decision = record.key, record.result, record.decision
+        if result is AttemptResult.DECIDED and decision is not None and not _is_short(decision):
+            self._seeking.discard(key)
         if key not in self._open:
             return
         if decision is not None and result in (AttemptResult.DECIDED, AttemptResult.SHORT):
@@ -164,6 +173,17 @@ class Preemptions:
         if result is AttemptResult.SHORT:
             self._lose(key, self._list_taken(key))
         elif result in _ENDED:
+            self._end(key)
+
+    # --- for groups ---------------------------------------------------------------------------------------------------
+
+    def list_kept(self, keys: Iterable[PlacementKey]) -> list[PlacementKey]:
+        """Those that room is kept for."""
+        return [key for key in keys if key in self._open]
+
+    def end(self, keys: Iterable[PlacementKey]) -> None:
+        """No room is kept for them any more, and nothing is evicted."""
+        for key in keys:
             self._end(key)
 
     # --- for the frame and the status ---------------------------------------------------------------------------------
@@ -194,6 +214,7 @@ class Preemptions:
         """This process leads from now on: what its predecessor had written goes on."""
         self._open.clear()
         self._seeking.clear()
+        self._refused.clear()
         if self._placed.is_needed:
             for kinds in self._caches.kinds:
                 for options in kinds.options.store.values():
@@ -217,6 +238,7 @@ class Preemptions:
         preemptor = self._open.get(key)
         if preemptor is None:
             await self._store.publish_preemptions(key)
+            self._resume_refused(key)
             return
         if any(target.phase == SELECTED for target in preemptor.targets):
             await self._store.publish_preemptions(key)  # before anything is evicted
@@ -226,18 +248,59 @@ class Preemptions:
         await self._store.publish_preemptions(key)
 
     async def _evict_all(self, key: PlacementKey) -> None:
-        """One binding of a placement after the other, so that its budget is asked each time."""
+        """One binding of a placement after the other, so that its budget is asked each time. Nothing leaves for a group
+        once a victim of any of its members may not."""
         while victims := self._list_live(key):
-            first = {victim: cluster for cluster, victim in reversed(victims)}
-            standings = {name: self._placed.find_standing(PlacementKey.parse(name)) for name in first}
+            party = self._list_party(key)
+            live = {other: self._list_live(other) for other in party}
+            names = {victim for pairs in live.values() for _, victim in pairs}
+            standings = {name: self._placed.find_standing(PlacementKey.parse(name)) for name in names}
             if None in standings.values():
                 return  # `resume` goes on
-            refused = [name for name in first if not self._may_evict(standings[name], key, name, first[name])]
-            if refused:
-                log.info("a binding may not be evicted any more", placement=str(key), victim=refused[0])
-                self._lose(key, self.list_nominated(key))
+            refused = self._find_refused(live, standings)
+            if refused is not None:
+                log.info("a binding may not be evicted any more", placement=str(key), victim=refused)
+                self._refuse(key, party)
                 return
+            first = {victim: cluster for cluster, victim in reversed(victims)}
             await asyncio.gather(*(self._evict(key, PlacementKey.parse(name), first[name]) for name in first))
+
+    def _find_refused(
+        self, live: Mapping[PlacementKey, Iterable[tuple[str, str]]], standings: Mapping[str, Standing | None]
+    ) -> str | None:
+        """A victim that none may evict of those that need it."""
+        claims: dict[tuple[str, str], list[PlacementKey]] = {}
+        for key, pairs in live.items():
+            for pair in pairs:
+                claims.setdefault(pair, []).append(key)
+        for (cluster, victim), keys in claims.items():
+            if not any(self._may_evict(standings[victim], key, victim, cluster) for key in keys):
+                return victim
+        return None
+
+    def _refuse(self, key: PlacementKey, party: Iterable[PlacementKey]) -> None:
+        """A group that makes the same plan again does so after a delay."""
+        siblings = list(self._list_siblings(key))
+        for member in (key, *siblings) if siblings else ():
+            self._refused[member] = epoch_nanoseconds(self._clock) + REPLAN_DELAY * SECOND
+            self._queue.add(member)
+        for other in party:
+            self._lose(other, self.list_nominated(other))
+
+    def _resume_refused(self, key: PlacementKey) -> None:
+        due = self._refused.get(key)
+        if due is None:
+            return
+        left = (due - epoch_nanoseconds(self._clock)) / SECOND
+        if left > 0:
+            self._queue.add_after(key, left)
+        else:
+            del self._refused[key]
+            self._reports.requeue(key, ROOM_LOST)
+
+    def _list_party(self, key: PlacementKey) -> list[PlacementKey]:
+        """With the members of its group that room is kept for, too."""
+        return [key, *self.list_kept(self._list_siblings(key))]
 
     async def _evict(self, key: PlacementKey, victim: PlacementKey, cluster: str) -> None:
         if cluster in self._placed.waits.list_waits(victim):
@@ -295,11 +358,6 @@ class Preemptions:
             for target in preemptor.targets
             if target.phase == EVICTING and not self._list_remaining(target)
         }
-        late = {
-            target.cluster
-            for target in preemptor.targets
-            if target.phase == DRAINED and target.since + CLAIM_TIMEOUT * SECOND <= now
-        }
         gone = {target.cluster for target in preemptor.targets if target.cluster not in self._caches.clusters}
         self._replace(
             key,
@@ -309,9 +367,24 @@ class Preemptions:
             ),
         )
         if drained:
-            self._queue.add_after(key, CLAIM_TIMEOUT)
+            self._resume_siblings(key)
             self._reports.requeue(key, VICTIMS_GONE)
-        self._lose(key, late | gone)
+        left = self._find_time_left(key)
+        if left is not None and left > 0:
+            self._queue.add_after(key, left)
+        self._lose(key, gone if left is None or left > 0 else self.list_nominated(key))
+
+    def _find_time_left(self, key: PlacementKey) -> float | None:
+        """Seconds until its room is given up; None until the last victim has left, also that of others of its group."""
+        targets = [target for other in self._list_party(key) for target in self._open[other].targets]
+        if any(target.phase != DRAINED for target in targets):
+            return None
+        return CLAIM_TIMEOUT - (epoch_nanoseconds(self._clock) - max(target.since for target in targets)) / SECOND
+
+    def _resume_siblings(self, key: PlacementKey) -> None:
+        """Their time may begin now."""
+        for other in self.list_kept(self._list_siblings(key)):
+            self._queue.add(other)
 
     def _list_taken(self, key: PlacementKey) -> set[str]:
         """The clusters where something was bound after the victims had left, when there still is too little room."""
@@ -361,6 +434,7 @@ class Preemptions:
             del self._open[key]
         self._nominate()
         self._queue.add(key)
+        self._resume_siblings(key)
         for victim in sorted({name for each in preemptor.targets if each.cluster in names for name in each.victims}):
             self._reports.requeue(PlacementKey.parse(victim), ROOM_CLOSED)
         for cluster in sorted(names):
@@ -420,6 +494,7 @@ class Preemptions:
         known = old if new is None else new
         if known is not None and (new is None or new.view.metadata.deletion_timestamp):
             self._seeking.discard(PlacementKey.of(known.view.metadata))
+            self._refused.pop(PlacementKey.of(known.view.metadata), None)
             if self._open:
                 self._end(PlacementKey.of(known.view.metadata))
 
@@ -438,7 +513,7 @@ class Preemptions:
         priority, needs = status.preemptions[0].priority, self._placed.find_needs(key)
         self._open[key] = Preemptor(status.placement_uid, priority, needs, None, targets)
         self._queue.add(key)
-        for target in targets:
-            if target.phase == DRAINED:
-                waited = (epoch_nanoseconds(self._clock) - target.since) / SECOND
-                self._queue.add_after(key, max(CLAIM_TIMEOUT - waited, 0))
+
+
+def _is_short(decision: Decision) -> bool:
+    return (decision.active or 0) < (decision.request.min_targets or 1)
