@@ -6,7 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
+from fleet.errors import Unreachable
+from fleet.informers.cache import PlacementKinds
 from fleet.kube.scopes import CLUSTER_SCOPED, DISRUPTION_BUDGETS
+from fleet.model.placement_key import PlacementKey
+from fleet.scheduler.attempt import AttemptRunner
 from tests.e2e.hub import soon
 from tests.e2e.world import World
 from tests.faults.configured import a_scene
@@ -216,3 +222,29 @@ async def test_a_member_whose_room_went_to_a_more_important_placement_gets_other
         await roll_out(world, "on-ams", "on-dub", "on-lux")
         await soon(lambda: are_members_bound(world, 2))
         assert {on for name, on in (await list_bound_by(world)).items() if name.startswith("p")} == {"dub", "lux"}
+
+
+@virtual
+async def test_members_without_an_attempt_count_where_room_is_made_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        await fill(world, "ams", "dub", "lux", "oslo")
+        await a_group(scene, minCount=2)
+        await place_members(world, "p1", "p2", "p3", "p4")
+        await soon(lambda: says(scene, "room is being made for p1, p2"))
+        read_bindings = AttemptRunner._read_bindings
+
+        async def fail_for_two(runner: AttemptRunner, kinds: PlacementKinds, key: PlacementKey) -> Any:
+            if key.name in ("p1", "p2"):
+                raise Unreachable("no answer")
+            return await read_bindings(runner, kinds, key)
+
+        monkeypatch.setattr(AttemptRunner, "_read_bindings", fail_for_two)
+        for seconds in (9000, 9001):
+            await world.patch(CLUSTER_SCOPED.group, "web", {"spec": {"scheduleTimeoutSeconds": seconds}})
+            await asyncio.sleep(20)
+        assert count_evictions(scene.hub.requests) == 2
+        assert [await read_preemptions(world, name) for name in ("p3", "p4")] == [[], []]
+        assert await says(scene, "room is being made for p1, p2")

@@ -117,7 +117,7 @@ class Store:
         self._fleet = fleet
 
     def read_rules(self, group: PlacementKey) -> GroupRules:
-        members = len(self._fleet.requests)
+        members = frozenset(PlacementKey.parse(request.key) for request in self._fleet.requests)
         return GroupRules(group, self._fleet.needed, members, False, "", placed={}, planned={})
 
     def list_in_flight(self, group: PlacementKey) -> set[PlacementKey]:

@@ -65,7 +65,7 @@ class GroupRules:
 
     name: PlacementKey
     needed: int
-    members: int
+    members: frozenset[PlacementKey]
     same_clusters: bool
     topology_key: str
     placed: Placed
@@ -258,7 +258,7 @@ class GroupAttempt:
         failed = [key for key, result in results.items() if result.failure is not None]
         unfit = [key for key, choice in trial.choices.items() if not choice.fits]
         message = self._describe_shortage(rules, trial)
-        helped = self._list_helped()
+        helped = self._list_helped(rules)
         why, named = ("room is being made for", helped) if helped else ("no place for", unfit)
         if failed and trial.fitting - len(failed) < rules.needed:
             staying = {*failed, *rules.planned, *rules.placed}
@@ -311,8 +311,8 @@ class GroupAttempt:
         return self._evidence.describe(key, self._rules.needed).to_details()
 
     def _describe_shortage(self, rules: GroupRules, trial: _Trial) -> str:
-        if rules.members < rules.needed:
-            return f"GroupTooSmall: group {self.name} has {rules.members} members, {rules.needed} are needed"
+        if len(rules.members) < rules.needed:
+            return f"GroupTooSmall: group {self.name} has {len(rules.members)} members, {rules.needed} are needed"
         return f"GroupInfeasible: {trial.fitting} members of group {self.name} fit, {rules.needed} are needed"
 
     # --- the search ---------------------------------------------------------------------------------------------------
@@ -393,23 +393,23 @@ class GroupAttempt:
         is_begun = any(key in rules.placed for key in self._members)
         return not is_begun and any(member.make_room is not None for member in self._members.values())
 
-    def _list_kept(self) -> dict[PlacementKey, frozenset[str]]:
-        """The members that room is kept for, with the clusters."""
+    def _list_kept(self, rules: GroupRules) -> dict[PlacementKey, frozenset[str]]:
+        """The members that room is kept for, with the clusters: also those that have no attempt now."""
         kept: dict[PlacementKey, frozenset[str]] = {}
         for nomination in self._read_frame().nominations:
             key = PlacementKey.parse(nomination.placement)
-            if key in self._members:
+            if key in rules.members and key not in rules.placed:
                 kept[key] = kept.get(key, frozenset()) | {nomination.cluster}
         return kept
 
-    def _list_helped(self) -> list[PlacementKey]:
+    def _list_helped(self, rules: GroupRules) -> list[PlacementKey]:
         """The members that others leave for."""
         waiting = {each.placement for each in self._read_frame().nominations if each.remaining}
-        return sorted((key for key in self._members if str(key) in waiting), key=str)
+        return sorted((key for key in rules.members if str(key) in waiting), key=str)
 
     async def _make_room(self, rules: GroupRules, trial: _Trial) -> None:
         """For as many members as are needed, or for none. Without a plan, it is the trial that tells why they wait."""
-        kept, plan = self._list_kept(), _Plan()
+        kept, plan = self._list_kept(rules), _Plan()
         missing = rules.needed - len(kept) - sum(key not in self._members for key in rules.placed)
         if missing <= 0:
             return

@@ -198,7 +198,7 @@ class Groups:
         return GroupRules(
             name=group,
             needed=self.count_needed(group, spec),
-            members=len(self._members.get(group, ())),
+            members=frozenset(self._members.get(group, ())),
             same_clusters=spec.same_clusters,
             topology_key=spec.topology_key,
             placed={**plan, **self.list_bound(group)},
