@@ -365,7 +365,9 @@ class AttemptRunner:
                 discard,
                 refuse=partial(self._cycles.parked.reject, scope.request.uid, GANG),
                 record=keep_in_record,
-                make_room=self._find_room_maker(scope),
+                may_evict=self._preemptions is not None and self._may_evict(scope),
+                keep_room=partial(self._keep_room, scope),
+                seek_room=partial(self._keep_room, scope, {}),
             )
             try:
                 permitted = await group.decide(member, self._reserving)
@@ -430,8 +432,7 @@ class AttemptRunner:
         """The columns that only a large policy reads are not kept: every heartbeat would have to look at them."""
         record, framework = scope.record, scope.framework
         self._rejectors[record.key] = None
-        if framework.profile.reads_quotas:
-            scope.request = replace(scope.request, quotas=self._quotas_of(record.key))
+        self._read_quotas(scope)
         nominated = self._list_nominated(scope)
         inputs = framework.inputs(
             scope.request,
@@ -463,6 +464,10 @@ class AttemptRunner:
         self._note_chosen(record.key, decision, bindings)
         return inputs, decision
 
+    def _read_quotas(self, scope: AttemptScope) -> None:
+        if scope.framework.profile.reads_quotas:
+            scope.request = replace(scope.request, quotas=self._quotas_of(scope.record.key))
+
     def _note_chosen(self, key: PlacementKey, decision: Decision, bindings: tuple[Binding, ...]) -> None:
         """In place of what an earlier decision of the attempt chose."""
         if self._recent is not None:
@@ -473,7 +478,7 @@ class AttemptRunner:
         key, profile = scope.record.key, scope.framework.profile
         waiting = self._cycles.list_nominated(key, scope.request) if profile.has_effects else ()
         preempting: tuple[str, ...] = ()
-        if self._preemptions is not None and profile.evicts:
+        if self._preemptions is not None and (profile.evicts or self._preemptions.list_nominated(key)):
             self._preemptions.prepare(key, scope.request)
             preempting = self._preemptions.list_nominated(key)
         hints = self._companions.find(key).list_hints(scope.record.started)
@@ -484,12 +489,14 @@ class AttemptRunner:
         if self._preemptions is not None and scope.framework.profile.evicts:
             self._preemptions.begin(scope.record.key, decision)
 
-    def _find_room_maker(self, scope: AttemptScope) -> Callable[[Mapping[str, Collection[str]]], None] | None:
-        """For a member of a group that may evict."""
-        may_evict = scope.framework.profile.evicts and scope.request.may_evict
-        if self._preemptions is None or not may_evict:
-            return None
-        return partial(self._preemptions.begin_with_group, scope.record.key, scope.request)
+    def _may_evict(self, scope: AttemptScope) -> bool:
+        self._read_quotas(scope)
+        return scope.framework.profile.evicts and scope.request.may_evict
+
+    def _keep_room(self, scope: AttemptScope, victims: Mapping[str, Collection[str]]) -> None:
+        """For a member of a group. Without any clusters it seeks room."""
+        if self._preemptions is not None:
+            self._preemptions.begin_with_group(scope.record.key, scope.request, victims)
 
     def _decide_and_render(self, framework: Framework, inputs: DecisionInput, state: CycleState) -> Decision:
         decision = self._run_plugins(framework, inputs, state)

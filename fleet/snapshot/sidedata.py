@@ -59,7 +59,7 @@ class PlacedBinding(NamedTuple):
     disruptions: int = 0
     """How many bindings of its placement may be evicted."""
     quotas: tuple[str, ...] = ()
-    """Those that its placement counts in."""
+    """Those that it counts in."""
 
 
 class ResidentGroup(msgspec.Struct, frozen=True, array_like=True, order=True, cache_hash=True):

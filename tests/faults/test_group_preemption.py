@@ -30,7 +30,9 @@ from tests.faults.test_preemption import (
     read_preemptions,
     roll_out,
 )
-from tests.faults.test_room import join, list_bound_by
+from tests.faults.test_quotas import allow
+from tests.faults.test_quotas import place as place_with_quota
+from tests.faults.test_room import ONE, join, list_bound_by
 from tests.faults.virtual import virtual
 
 VIP: Final = 100
@@ -248,3 +250,69 @@ async def test_members_without_an_attempt_count_where_room_is_made_for_them(
         assert count_evictions(scene.hub.requests) == 2
         assert [await read_preemptions(world, name) for name in ("p3", "p4")] == [[], []]
         assert await says(scene, "room is being made for p1, p2")
+
+
+@virtual
+async def test_room_is_kept_for_members_that_never_evict(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        await fill(world, "ams")
+        for name in ("free", "open"):
+            await join(world, name, cpu="3")
+        await a_group(scene, minCount=3)
+        await place_members(world, "p1", preemptionPolicy="Never")
+        await place_members(world, "p2", priority=50)
+        await place_members(world, "p3", by="roomy")
+        await is_given_up(world, "on-ams")
+        await place(world, "late", cpu=3)
+        await asyncio.sleep(10)
+        assert await find_bindings(world, "late") == []
+        await roll_out(world, "on-ams")
+        await soon(lambda: are_members_bound(world, 3))
+        assert count_evictions(scene.hub.requests) == 1
+
+
+TEAMS: Final = "profiles: [{base: ExtendedProfile, plugins: {multiPoint: {enabled: [{name: DefaultPreemption}, {name: QuotaFit}]}}}]\n"
+
+
+async def share_between_teams(scene: Any, *lent: int, **options: Any) -> None:
+    """Team a has these on ams, and half of it from what team b is guaranteed, which wants it for two members."""
+    await scene.world.join("ams")
+    for team in "ab":
+        await allow(scene, f"team-{team}", min={"cpu": "10"}, max={"cpu": "20"}, team=team)
+    for number, cpu in enumerate(lent):
+        await place_with_quota(scene, f"a{number}", f"cpu={cpu}", ONE, team="a")
+        await is_placed(scene.world, f"a{number}", "ams")
+        await asyncio.sleep(2)
+    await a_group(scene, minCount=2)
+    for name in ("p1", "p2"):
+        await scene.world.create(
+            CLUSTER_SCOPED.options, {"metadata": {"name": name}, "spec": {"group": "web"} | options}
+        )
+        await place_with_quota(scene, name, "cpu=5", ONE, team="b")
+    await asyncio.sleep(30)
+
+
+@virtual
+async def test_a_group_without_a_priority_takes_back_what_its_quota_guarantees(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, TEAMS) as scene:
+        await share_between_teams(scene, 10, 10)
+        await is_given_up(scene.world, "a1")
+        await roll_out(scene.world, "a1")
+        await soon(lambda: are_members_bound(scene.world, 2))
+
+
+@virtual
+@pytest.mark.parametrize("lent", [(10, 10), (5, 5, 5, 5)])
+async def test_what_leaves_a_quota_counts_for_the_members_that_come_after(
+    tmp_path: Path, lent: tuple[int, ...]
+) -> None:
+    async with a_scene(tmp_path, TEAMS) as scene:
+        await share_between_teams(scene, *lent, priority=1)
+        gone = [f"a{number}" for number in range(len(lent) // 2, len(lent))]
+        assert count_evictions(scene.hub.requests) == len(gone)
+        await roll_out(scene.world, *gone)
+        await soon(lambda: are_members_bound(scene.world, 2))
+        assert sorted(name for name in await list_bound_by(scene.world) if name.startswith("a")) == [
+            f"a{number}" for number in range(len(lent) // 2)
+        ]

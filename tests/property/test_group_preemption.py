@@ -139,9 +139,8 @@ async def plan_evictions(seed: int) -> Plan:
         inputs = so_far.apply(given, nominated)
         return inputs, decide(inputs)
 
-    def make_room(key: str, victims: Mapping[str, Collection[str]]) -> None:
-        if victims:
-            plan[key] = {cluster: tuple(leaving) for cluster, leaving in victims.items()}
+    def keep_room(key: str, victims: Mapping[str, Collection[str]]) -> None:
+        plan[key] = {cluster: tuple(leaving) for cluster, leaving in victims.items()}
 
     async def never(*_: Any) -> Any:
         raise AssertionError("it fits")
@@ -156,7 +155,9 @@ async def plan_evictions(seed: int) -> Plan:
             lambda: None,
             lambda _: None,
             lambda *_: None,
-            partial(make_room, request.key),
+            may_evict=request.may_evict,
+            keep_room=partial(keep_room, request.key),
+            seek_room=lambda: None,
         )
         for request in fleet.requests
     ]

@@ -105,9 +105,11 @@ class GroupMember:
     """Ends its wait in Permit."""
     record: Callable[[DecisionInput | None, Decision | None], None]
     """What the attempt shows as its decision."""
-    make_room: Callable[[Mapping[str, Collection[str]]], None] | None = None
-    """From now on placements leave these clusters for it; without any, it waits until some could. None if nothing is
-    evicted for it."""
+    may_evict: bool
+    keep_room: Callable[[Mapping[str, Collection[str]]], None]
+    """From now on it has room on these clusters, once these placements have left them."""
+    seek_room: Callable[[], None]
+    """It is tried again when others could leave for it."""
 
 
 class _Choice(NamedTuple):
@@ -391,7 +393,7 @@ class GroupAttempt:
         if trial.fitting >= rules.needed or rules.planned or self._errors or self._is_split:
             return False
         is_begun = any(key in rules.placed for key in self._members)
-        return not is_begun and any(member.make_room is not None for member in self._members.values())
+        return not is_begun and any(member.may_evict for member in self._members.values())
 
     def _list_kept(self, rules: GroupRules) -> dict[PlacementKey, frozenset[str]]:
         """The members that room is kept for, with the clusters: also those that have no attempt now."""
@@ -426,8 +428,10 @@ class GroupAttempt:
             if not plan:
                 choice = trial.choices.get(member.key)
                 member.record(*(None, None) if choice is None else choice[:2])
-            if member.make_room is not None and member.key not in kept and (member.key in plan or not plan):
-                member.make_room(plan.get(member.key, {}))
+            if member.key in plan:
+                member.keep_room(plan[member.key])
+            elif member.may_evict and not plan and member.key not in kept:
+                member.seek_room()
 
     async def _plan_evictions(
         self, members: list[GroupMember], so_far: Overlay, missing: int, *, is_same: bool
@@ -452,7 +456,7 @@ class GroupAttempt:
             if _fits(decision):
                 clusters = [target.cluster for target in decision.newly_chosen]
                 so_far.add(inputs, decision)
-            elif member.make_room is not None and _fits_after(decision):
+            elif member.may_evict and _fits_after(decision):
                 so_far.add_evicting(inputs, decision)
             else:
                 continue

@@ -14,14 +14,14 @@ import msgspec
 
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.policy.quotas import CLUSTERS, Quotas, QuotaShare
+from fleet.framework.policy.quotas import CLUSTERS, Quotas, QuotaShare, read_taken
 from fleet.framework.request import PlacementRequest
 from fleet.model.views import MemberCluster
 from fleet.scheduler.ledgers.room_ledger import needs_on
 from fleet.snapshot.columns.bitset import each_row
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.removals import Removals
-from fleet.snapshot.sidedata import LEAVING, WAITING, Nomination, ResidentGroup, Residents
+from fleet.snapshot.sidedata import LEAVING, WAITING, Nomination, PlacedBinding, ResidentGroup, Residents
 from fleet.snapshot.table import Table
 
 ABOVE_ALL: Final = 2**31
@@ -43,17 +43,20 @@ class Overlay:
     """The quotas of each member, and what it takes of them."""
     _evicted: dict[str, dict[str, None]] = field(default_factory=dict)
     """By cluster, the placements that leave it for members."""
+    _given_back: list[PlacedBinding] = field(default_factory=list)
+    """What they take of quotas until then."""
 
     def add(self, inputs: DecisionInput, decision: Decision, planned: Collection[str] = ()) -> None:
-        """A member that fits. Of quotas, `planned` clusters are kept for it already."""
+        """A member that fits. Of quotas, `planned` clusters are kept for it already, and those nominated for it."""
         self._add(inputs, [(target.cluster, target.row) for target in decision.newly_chosen], planned)
 
     def add_evicting(self, inputs: DecisionInput, decision: Decision) -> None:
         """A member that fits when those have left that its decision names."""
+        rows = {cluster: row for cluster in decision.nomination if (row := inputs.frame.row_of(cluster)) is not None}
         for cluster, placement in () if decision.evictions is None else decision.evictions.victims:
             self._evicted.setdefault(cluster, {})[placement] = None
-        rows = ((cluster, inputs.frame.row_of(cluster)) for cluster in decision.nomination)
-        self._add(inputs, [(cluster, row) for cluster, row in rows if row is not None], ())
+            self._given_back += (each for each in inputs.frame.placed[rows[cluster]] if each.placement == placement)
+        self._add(inputs, rows.items(), ())
 
     def list_evicted(self, cluster: str) -> tuple[str, ...]:
         """The placements that leave it."""
@@ -61,11 +64,12 @@ class Overlay:
 
     def _add(self, inputs: DecisionInput, clusters: Iterable[tuple[str, int]], planned: Collection[str]) -> None:
         request, used = inputs.request, Counter[str]()
+        kept = {*planned, *(own.cluster for own in inputs.frame.nominations if own.placement == request.key)}
         for cluster, row in clusters:
             nomination = keep_room(request, cluster, inputs.frame.cluster(row))
             self._nominations.append(nomination)
             self._residents.append((request.resident_group, cluster, request.key))
-            if cluster not in planned:
+            if cluster not in kept:
                 used.update({**nomination.requests, CLUSTERS: 1})
         self._usage.append((request.quotas, used))
 
@@ -118,9 +122,21 @@ class Overlay:
         return added
 
     def _add_usage(self, share: QuotaShare) -> QuotaShare:
+        """What leaves is given back to those it was borrowed of: what is within the guarantee of another quota stays its
+        own."""
         own = lent = 0
         for quotas, used in self._usage:
             of_resource = [each for each in quotas if each.resource == share.resource]
             own += sum(used[share.resource] for each in of_resource if each.quota == share.quota)
             lent += sum(used[share.resource] for each in of_resource if each.min is not None)
-        return msgspec.structs.replace(share, used=share.used + own, pool_used=share.pool_used + lent)
+        gone = Counter[str]()
+        for binding in self._given_back:
+            gone.update(dict.fromkeys(binding.quotas, read_taken(binding, share.resource)))
+        returned = {quota: min(gone[quota], amount) for quota, amount in share.borrowers}
+        lent -= sum(returned.values()) + (gone[share.quota] if share.min is not None else 0)
+        return msgspec.structs.replace(
+            share,
+            used=share.used + own - gone[share.quota],
+            pool_used=share.pool_used + lent,
+            borrowers=tuple((quota, left) for quota, amount in share.borrowers if (left := amount - returned[quota])),
+        )

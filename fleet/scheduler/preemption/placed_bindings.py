@@ -239,7 +239,8 @@ def _describe(
 ) -> PlacedBinding | None:
     started = read_applied(binding.raw).created_at or 0
     if is_leaving(binding.view):
-        return PlacedBinding(placement, standing.priority, started, LEAVING, needs, quotas=quotas)
+        counted = () if binding.view.metadata.deletion_timestamp else quotas
+        return PlacedBinding(placement, standing.priority, started, LEAVING, needs, quotas=counted)
     if standing.disruptions <= 0:
         return None
     return PlacedBinding(placement, standing.priority, started, "", needs, standing.disruptions, quotas)
