@@ -12,7 +12,7 @@ from fleet.errors import Unreachable
 from fleet.informers.cache import PlacementKinds
 from fleet.kube.scopes import CLUSTER_SCOPED, DISRUPTION_BUDGETS
 from fleet.model.placement_key import PlacementKey
-from fleet.scheduler.attempt import AttemptRunner
+from fleet.scheduler.attempt import AttemptRunner, AttemptScope
 from tests.e2e.hub import soon
 from tests.e2e.world import World
 from tests.faults.configured import a_scene
@@ -272,7 +272,11 @@ async def test_room_is_kept_for_members_that_never_evict(tmp_path: Path) -> None
         assert count_evictions(scene.hub.requests) == 1
 
 
-TEAMS: Final = "profiles: [{base: ExtendedProfile, plugins: {multiPoint: {enabled: [{name: DefaultPreemption}, {name: QuotaFit}]}}}]\n"
+TEAMS: Final = """
+profiles:
+- base: ExtendedProfile
+  plugins: {multiPoint: {enabled: [{name: DefaultPreemption}, {name: QuotaFit}]}}
+"""
 
 
 async def share_between_teams(scene: Any, *lent: int, **options: Any) -> None:
@@ -316,3 +320,59 @@ async def test_what_leaves_a_quota_counts_for_the_members_that_come_after(
         assert sorted(name for name in await list_bound_by(scene.world) if name.startswith("a")) == [
             f"a{number}" for number in range(len(lent) // 2)
         ]
+
+
+@virtual
+async def test_an_error_of_one_member_leaves_the_room_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        await fill(world, "ams", "dub")
+        decide, seen = AttemptRunner._decide, list[str]()
+
+        async def fail_at_the_second(runner: AttemptRunner, scope: AttemptScope, *rest: Any) -> Any:
+            name = scope.record.key.name
+            seen.append(name)
+            if name == "p2" and seen.count(name) == 2:
+                raise Unreachable("no answer")
+            return await decide(runner, scope, *rest)
+
+        monkeypatch.setattr(AttemptRunner, "_decide", fail_at_the_second)
+        await a_group(scene, minCount=2)
+        await place_members(world, "p1", "p2", "p3")
+        await soon(lambda: says(scene, "room is being made for p1, p3"))
+        assert [scene.attempts.of(name)[0].result.name for name in ("p1", "p2", "p3")] == [
+            "REJECTED",
+            "TRANSIENT",
+            "REJECTED",
+        ]
+
+
+@virtual
+async def test_members_of_the_same_clusters_get_room_where_the_first_would_not_go_alone(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        await fill(world, "big", cpu=6)
+        await join(world, "small", cpu="3")
+        await a_group(scene, minCount=2, sameClusters=True)
+        await place_members(world, "p1", "p2")
+        await is_given_up(world, "on-big")
+        await roll_out(world, "on-big")
+        await soon(lambda: are_members_bound(world, 2))
+        assert {on for name, on in (await list_bound_by(world)).items() if name.startswith("p")} == {"big"}
+
+
+@virtual
+async def test_attempts_tell_of_no_eviction_that_is_not_begun(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        await fill(world, "ams")
+        await a_group(scene, minCount=3)
+        await place_members(world, "p1", "p2", "p3")
+        await soon(lambda: says(scene, "no place for p1, p2, p3"))
+        records = [scene.attempts.of(name)[-1] for name in ("p1", "p2", "p3")]
+        assert [each.decision.nomination for each in records if each.decision is not None] == [(), (), ()]
+        for each in records:
+            assert each.failed is not None
+            assert [trial["fits"] for trial in each.failed.status.details["trials"]] == [False]

@@ -138,6 +138,12 @@ _Plan = dict[PlacementKey, dict[str, tuple[str, ...]]]
 """By member, its clusters, with the placements that have to leave them."""
 
 
+class _Planned(NamedTuple):
+    plan: _Plan
+    refused: Decision | None
+    """Of the first member that has no place even so."""
+
+
 class GroupAttempt:
     def __init__(
         self,
@@ -359,29 +365,41 @@ class GroupAttempt:
         self._errors.clear()
         for member in self._members.values():
             member.discard()
-        so_far, choices = Overlay(domain.clusters), dict[PlacementKey, _Choice]()
+        so_far, choices = Overlay(domain.clusters, evicts=False), dict[PlacementKey, _Choice]()
         fitting = sum(key not in self._members for key in rules.placed)
         order = self._order_members()
         order.sort(key=lambda each: (each.key not in rules.planned, each.key not in rules.placed))
         for position, member in enumerate(order):
             state = GroupState(fitting, len(order) - position, rules.needed)
-            has_place = member.key in rules.placed or bool(rules.planned)
-            if not has_place and code_of(self._judge(state)) is Code.UNSCHEDULABLE:
+            is_asked = self._evict_any or member.key in rules.placed or bool(rules.planned)
+            if not is_asked and code_of(self._judge(state)) is Code.UNSCHEDULABLE:
                 break
-            try:
-                inputs, decision = await member.decide(so_far, rules.planned.get(member.key, ()))
-            except STOPPING:
-                raise
-            except Exception as error:
-                self._errors[member.key] = error
+            choice = await self._choose(member, so_far, rules.planned.get(member.key, ()))
+            if choice is None:
                 continue
-            choice = choices[member.key] = _Choice(inputs, decision, _fits(decision))
+            choices[member.key] = choice
             if choice.fits:
                 fitting += 1
-                so_far.add(inputs, decision, rules.planned.get(member.key, ()))
-                if rules.same_clusters and len(_list_clusters(decision)):
-                    so_far.allowed = _list_clusters(decision)
+                so_far.add(choice.inputs, choice.decision, rules.planned.get(member.key, ()))
+                if rules.same_clusters and len(_list_clusters(choice.decision)):
+                    so_far.allowed = _list_clusters(choice.decision)
         return _Trial(domain, choices, fitting)
+
+    async def _choose(self, member: GroupMember, so_far: Overlay, planned: Collection[str] = ()) -> _Choice | None:
+        """None if it fails: its own attempt does then."""
+        self._errors.pop(member.key, None)
+        try:
+            inputs, decision = await member.decide(so_far, planned)
+        except STOPPING:
+            raise
+        except Exception as error:
+            self._errors[member.key] = error
+            return None
+        return _Choice(inputs, decision, _fits(decision))
+
+    @property
+    def _evict_any(self) -> bool:
+        return any(member.may_evict for member in self._members.values())
 
     def _order_members(self) -> list[GroupMember]:
         return sorted(self._members.values(), key=lambda each: (-each.priority, str(each.key)))
@@ -393,7 +411,7 @@ class GroupAttempt:
         if trial.fitting >= rules.needed or rules.planned or self._errors or self._is_split:
             return False
         is_begun = any(key in rules.placed for key in self._members)
-        return not is_begun and any(member.may_evict for member in self._members.values())
+        return not is_begun and self._evict_any
 
     def _list_kept(self, rules: GroupRules) -> dict[PlacementKey, frozenset[str]]:
         """The members that room is kept for, with the clusters: also those that have no attempt now."""
@@ -416,55 +434,76 @@ class GroupAttempt:
         if missing <= 0:
             return
         clusters = frozenset[str]().union(*kept.values())
+        members = [member for member in self._order_members() if member.key not in kept]
         for domain in self._list_domains(rules):
             if domain.clusters is None or clusters <= domain.clusters:
-                so_far = Overlay(clusters if rules.same_clusters and kept else domain.clusters)
-                members = [member for member in self._order_members() if member.key not in kept]
-                plan = await self._plan_evictions(members, so_far, missing, is_same=rules.same_clusters)
+                if not rules.same_clusters:
+                    plan = (await self._plan_evictions(members, Overlay(domain.clusters), missing)).plan
+                else:
+                    plan = await self._plan_same(members, clusters or domain.clusters, missing)
             if plan:
                 break
         for member in self._order_members():
             member.discard()
-            if not plan:
-                choice = trial.choices.get(member.key)
-                member.record(*(None, None) if choice is None else choice[:2])
+            choice = trial.choices.get(member.key)
             if member.key in plan:
                 member.keep_room(plan[member.key])
-            elif member.may_evict and not plan and member.key not in kept:
+                continue
+            if choice is not None:
+                member.record(choice.inputs, choice.decision)
+            if member.may_evict and not plan and member.key not in kept:
                 member.seek_room()
 
+    async def _plan_same(self, members: list[GroupMember], allowed: frozenset[str] | None, missing: int) -> _Plan:
+        """What the first member gets is for all; a cluster that some member does not get is for none."""
+        known = frozenset(self._list_names(self._read_frame())) if allowed is None else allowed
+        while True:
+            plan, refused = await self._plan_evictions(members, Overlay(known), missing, is_same=True)
+            first = next(iter(plan.values()), {})
+            if refused is None:
+                return plan if len(plan) == len(members) else {}
+            lacking = first.keys() - _list_clusters(refused) - {*refused.nomination}
+            if not lacking or allowed is not None:
+                return {}
+            known -= lacking
+
     async def _plan_evictions(
-        self, members: list[GroupMember], so_far: Overlay, missing: int, *, is_same: bool
-    ) -> _Plan:
-        """Empty if too few fit even so. Those that fit as it is come first. With `is_same` all are on the same
-        clusters."""
+        self, members: list[GroupMember], so_far: Overlay, missing: int, *, is_same: bool = False
+    ) -> _Planned:
+        """Those that fit as it is come first. With `is_same` all are on the same clusters."""
         plan, left = _Plan(), list[GroupMember]()
         for member in members:
-            inputs, decision = await member.decide(so_far, ())
-            if not _fits(decision):
-                left.append(member)
+            choice = await self._choose(member, so_far)
+            if choice is None or not choice.fits:
+                left += () if choice is None else (member,)
                 continue
-            so_far.add(inputs, decision)
-            plan[member.key] = dict.fromkeys((target.cluster for target in decision.newly_chosen), ())
+            so_far.add(choice.inputs, choice.decision)
+            plan[member.key] = dict.fromkeys((target.cluster for target in choice.decision.newly_chosen), ())
             if is_same:
-                so_far.allowed = _list_clusters(decision)
+                so_far.allowed = _list_clusters(choice.decision)
+        refused: Decision | None = None
         for member in left:
             if len(plan) >= missing:
                 break
-            inputs, decision = await member.decide(so_far, ())
+            choice = await self._choose(member, so_far)
+            if choice is None:
+                continue
+            inputs, decision, fits = choice
             clusters: Collection[str] = decision.nomination
-            if _fits(decision):
+            if fits:
                 clusters = [target.cluster for target in decision.newly_chosen]
                 so_far.add(inputs, decision)
             elif member.may_evict and _fits_after(decision):
                 so_far.add_evicting(inputs, decision)
             else:
+                refused = refused or decision
                 continue
             plan[member.key] = {cluster: so_far.list_evicted(cluster) for cluster in clusters}
             if is_same:
                 so_far.allowed = frozenset(clusters)
-        is_enough = len(plan) >= missing and (not is_same or len(plan) == len(members))
-        return plan if is_enough else {}
+        if is_same:
+            return _Planned(plan, refused)
+        return _Planned(plan if len(plan) >= missing else {}, refused)
 
     def _list_domains(self, rules: GroupRules) -> Iterator[_Domain]:
         """The smallest first."""

@@ -36,6 +36,8 @@ def keep_room(request: PlacementRequest, cluster: str, known: MemberCluster | No
 class Overlay:
     allowed: frozenset[str] | None = None
     """The only clusters that members may get; None for all."""
+    evicts: bool = True
+    """Whether decisions look for placements that could leave."""
     _nominations: list[Nomination] = field(default_factory=list)
     _residents: list[tuple[ResidentGroup, str, str]] = field(default_factory=list)
     """Group, cluster and placement."""
@@ -88,6 +90,8 @@ class Overlay:
         request = inputs.request
         if request.quotas and self._usage:
             request = replace(request, quotas=tuple(map(self._add_usage, request.quotas)))
+        if not self.evicts and inputs.profile.evicts:
+            request = replace(request, never_preempts=True)
         first = tuple(dict.fromkeys((*inputs.nominated, *nominated)))
         return replace(inputs, frame=self._narrow(frame), request=request, nominated=first)
 
@@ -122,8 +126,7 @@ class Overlay:
         return added
 
     def _add_usage(self, share: QuotaShare) -> QuotaShare:
-        """What leaves is given back to those it was borrowed of: what is within the guarantee of another quota stays its
-        own."""
+        """What leaves is given back to its own quotas. What is within the guarantee of another one stays with that."""
         own = lent = 0
         for quotas, used in self._usage:
             of_resource = [each for each in quotas if each.resource == share.resource]
