@@ -50,9 +50,9 @@ async def test_room_that_is_free_is_kept_as_long_as_others_leave_for_the_sibling
         await a_group(scene, minCount=2)
         await place_members(world, "p1", "p2")
         await are_given_up(scene, "on-ams")
-        await asyncio.sleep(900)
+        await asyncio.sleep(500)
         await place(world, "late", cpu=3)
-        await asyncio.sleep(60)
+        await asyncio.sleep(400)
         assert await find_bindings(world, "late") == []
         await roll_out(world, "on-ams")
         await soon(lambda: are_members_bound(world, 2))
