@@ -97,7 +97,7 @@ class DefaultPreemption(PluginTraits):
     ) -> tuple[PostFilterResult | None, Status | None]:
         del state
         if req.never_preempts:
-            return _refuse(ctx, "the placement is not to evict anything")
+            return _refuse(ctx, "the placement is not to evict anything by itself")
         if not req.may_evict:
             return _refuse(ctx, "the placement has no priority")
         if any(nomination.placement == req.key for nomination in frame.nominations):

@@ -375,4 +375,7 @@ async def test_attempts_tell_of_no_eviction_that_is_not_begun(tmp_path: Path) ->
         assert [each.decision.nomination for each in records if each.decision is not None] == [(), (), ()]
         for each in records:
             assert each.failed is not None
+            assert each.decision is not None
+            note = each.decision.notes["DefaultPreemption"]["preemption"]
+            assert note == "nothing is evicted: the placement is not to evict anything by itself"
             assert [trial["fits"] for trial in each.failed.status.details["trials"]] == [False]
