@@ -13,6 +13,7 @@ from fleet.informers.cache import PlacementKinds
 from fleet.kube.scopes import CLUSTER_SCOPED, DISRUPTION_BUDGETS
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt import AttemptRunner, AttemptScope
+from fleet.snapshot.sidedata import LEAVING
 from tests.e2e.hub import soon
 from tests.e2e.world import World
 from tests.faults.configured import a_scene
@@ -379,3 +380,21 @@ async def test_attempts_tell_of_no_eviction_that_is_not_begun(tmp_path: Path) ->
             note = each.decision.notes["DefaultPreemption"]["preemption"]
             assert note == "nothing is evicted: the placement is not to evict anything by itself"
             assert [trial["fits"] for trial in each.failed.status.details["trials"]] == [False]
+
+
+@virtual
+async def test_a_binding_that_is_being_deleted_takes_nothing_of_quotas(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, TEAMS) as scene:
+        await share_between_teams(scene, 10, 10, priority=1)
+        await is_given_up(scene.world, "a1")
+        name = (await find_bindings(scene.world, "a1"))[0]["metadata"]["name"]
+        assert find_leaving(scene) == [("a1", ("team-a",))]
+        await scene.world.patch(CLUSTER_SCOPED.binding, name, {"metadata": {"finalizers": ["test/held"]}})
+        await scene.world.delete(CLUSTER_SCOPED.binding, name)
+        await asyncio.sleep(5)
+        assert find_leaving(scene) == [("a1", ())]
+
+
+def find_leaving(scene: Any) -> list[tuple[str, tuple[str, ...]]]:
+    placed = scene.controller.scheduler.table.frame().placed
+    return [(each.placement, each.quotas) for on in placed for each in on if each.state == LEAVING]
