@@ -272,6 +272,10 @@ def test_a_fault_at_the_start_keeps_nothing_from_starting(fault: Fault, disk: Di
     run(scene())
 
 
+async def is_available(history: History) -> bool:
+    return history.state().unavailable_since is None
+
+
 def test_a_process_starts_before_a_history_that_hangs_is_given_up(disk: Disk, path: Path) -> None:
     async def scene() -> None:
         async with run_history(configured(f"history.url=sqlite:///{path}")) as opened:
@@ -280,6 +284,7 @@ def test_a_process_starts_before_a_history_that_hangs_is_given_up(disk: Disk, pa
             disk.answers.set()
             opened.offer(an_attempt())
             assert await asyncio.to_thread(opened.flush, seconds=SOON)
+            await soon(lambda: is_available(opened))  # it may have been looked at before it had tables
             assert len(await asyncio.to_thread(opened.since, 0)) == 1
 
     disk.answers.clear()
