@@ -33,6 +33,8 @@ from fleet.snapshot.frame import Frame
 _NO_TARGET: Final = Target("", -1, None, None)
 _MOST_NAMED: Final = 3
 _RECHECK_SECONDS: Final = 5.0
+ROOM_IS_MADE: Final = "room is being made for"
+"""In the message of a group, before the names of members; no longer true once their room is given up."""
 
 Placed = Mapping[PlacementKey, frozenset[str]]
 """Members that are bound, or being bound, with their clusters."""
@@ -267,7 +269,7 @@ class GroupAttempt:
         unfit = [key for key, choice in trial.choices.items() if not choice.fits]
         message = self._describe_shortage(rules, trial)
         helped = self._list_helped(rules)
-        why, named = ("room is being made for", helped) if helped else ("no place for", unfit)
+        why, named = (ROOM_IS_MADE, helped) if helped else ("no place for", unfit)
         if failed and trial.fitting - len(failed) < rules.needed:
             staying = {*failed, *rules.planned, *rules.placed}
             for key in [key for key in reversed(results) if key not in staying]:

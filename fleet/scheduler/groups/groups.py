@@ -22,7 +22,7 @@ from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import Binding, GroupTarget, Metadata, Observed, PlacementGroup, PlacementGroupSpec
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.companions import Companions
-from fleet.scheduler.groups.group_attempt import GroupRules, Placed
+from fleet.scheduler.groups.group_attempt import ROOM_IS_MADE, GroupRules, Placed
 from fleet.scheduler.groups.growing_overlay import keep_room
 from fleet.scheduler.quotas.quota_ledger import QuotaLedger
 from fleet.snapshot.sidedata import Nomination
@@ -235,7 +235,7 @@ class Groups:
         group = self._group_of.get(key)
         if group is not None and not self.rooms.list_kept(self._members[group]):
             progress = self.find_progress(group)
-            progress.message = progress.message.partition(": room is being made")[0]
+            progress.message = progress.message.partition(f": {ROOM_IS_MADE}")[0]
             self._note(group)
 
     async def commit(self, group: PlacementKey, plan: Placed) -> None:
