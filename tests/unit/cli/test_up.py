@@ -140,7 +140,7 @@ def test_the_link_of_the_explorer_is_printed_and_its_pages_are_there(up: Running
 
     assert page == up.ready["api"] + "/ui/signin"
     assert re.fullmatch("[A-Za-z0-9_-]{22}", code)
-    assert f"  {up.ready['ui']}\n" in up.output.read_text()
+    soon(lambda: f"  {up.ready['ui']}\n" in up.output.read_text())  # the ready file is written before it
     with urlopen(page, timeout=90) as answer:
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
 
