@@ -90,6 +90,7 @@ def running(folder: Path, *arguments: str) -> Iterator[Running]:
         while not ready.exists():
             assert process.poll() is None, output.read_text()
             time.sleep(0.02)
+        soon(lambda: " is up at " in output.read_text())  # the ready file is written before it
         yield Running(process, json.loads(ready.read_text()), output)
     finally:
         process.kill()
@@ -140,7 +141,7 @@ def test_the_link_of_the_explorer_is_printed_and_its_pages_are_there(up: Running
 
     assert page == up.ready["api"] + "/ui/signin"
     assert re.fullmatch("[A-Za-z0-9_-]{22}", code)
-    soon(lambda: f"  {up.ready['ui']}\n" in up.output.read_text())  # the ready file is written before it
+    assert f"  {up.ready['ui']}\n" in up.output.read_text()
     with urlopen(page, timeout=90) as answer:
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
 
