@@ -80,15 +80,27 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.median < self.target if SENSE[self.kind].more_is_better else self.median > self.target
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
     day: str
     machine: Machine
     load: float
     """Before the first measurement. What else ran then makes figures worse than they are."""
+
+    def __str__(self) -> str:
+        return f"{self.day} on {self.machine}; load before it {self.load:g}"
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    origin: Origin
+    groups: dict[str, Origin] = {}
+    """Of those that were recorded apart from the rest."""
     quick: bool
     picks: int
     """Policies whose picks were checked, and right."""
     figures: tuple[Figure, ...]
+
+    def origin_of(self, group: str) -> Origin:
+        return self.groups.get(group, self.origin)
 
     def figure(self, figure_id: str) -> Figure | None:
         return next((one for one in self.figures if one.id == figure_id), None)
@@ -120,19 +132,20 @@ class Comparison:
         return f"{self.change:.2f} times (≤ {self.allowed:g})"
 
 
-def compared(figure: Figure, *, machine: Machine, baseline: Report | None) -> Comparison | None:
+def compared(figure: Figure, report: Report, baseline: Report | None) -> Comparison | None:
     """None where there is nothing to compare with. The baseline's tolerance is the one that counts."""
     before = None if baseline is None else baseline.figure(figure.id)
     if baseline is None or before is None or before.tolerance is None:
         return None
-    if machine != baseline.machine and not SENSE[figure.kind].portable:
+    machines = {each.origin_of(figure.group).machine for each in (report, baseline)}
+    if len(machines) > 1 and not SENSE[figure.kind].portable:
         return None
     return Comparison(figure, before, before.tolerance)
 
 
 def comparisons(report: Report, baseline: Report | None) -> dict[str, Comparison]:
     """By the id of the figure."""
-    found = {one.id: compared(one, machine=report.machine, baseline=baseline) for one in report.figures}
+    found = {one.id: compared(one, report, baseline) for one in report.figures}
     return {figure_id: comparison for figure_id, comparison in found.items() if comparison is not None}
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from tests.bench.figures import Comparison, Figure, Report, comparisons, shown, target_of, violations
-from tests.bench.groups import GROUPS, Group
+from tests.bench.groups import GROUPS
 
 BEGIN: Final = "<!-- figures -->"
 END: Final = "<!-- end of figures -->"
@@ -16,10 +16,7 @@ END: Final = "<!-- end of figures -->"
 
 def heading(report: Report) -> str:
     form = "A short run" if report.quick else "A full run"
-    return (
-        f"{form} of {report.day} on {report.machine}; load before it {report.load:g}. "
-        f"The picks of {report.picks} policies were checked first."
-    )
+    return f"{form} of {report.origin}. The picks of {report.picks} policies were checked first."
 
 
 def tables(report: Report, baseline: Report | None = None) -> str:
@@ -29,12 +26,10 @@ def tables(report: Report, baseline: Report | None = None) -> str:
     for group in GROUPS:
         figures = [figure for figure in report.figures if figure.group == group.name]
         if figures:
-            blocks.append(_block(group, figures, known, baseline))
+            origin = f"\n\nMeasured on {report.groups[group.name]}." if group.name in report.groups else ""
+            table = markdown(list(_rows(figures, known, baseline)))
+            blocks.append(f"### {group.title}\n\n{group.note}{origin}\n\n{table}")
     return "\n\n".join(blocks)
-
-
-def _block(group: Group, figures: Sequence[Figure], known: Mapping[str, Comparison], baseline: Report | None) -> str:
-    return f"### {group.title}\n\n{group.note}\n\n{markdown(list(_rows(figures, known, baseline)))}"
 
 
 def _rows(figures: Sequence[Figure], known: Mapping[str, Comparison], baseline: Report | None) -> Iterator[list[str]]:

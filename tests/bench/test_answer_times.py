@@ -9,7 +9,7 @@ import pytest
 from tests.bench import __main__ as program
 from tests.bench import api
 from tests.bench.asking import Answering, Asked
-from tests.bench.figures import Report, violations
+from tests.bench.figures import Origin, Report, violations
 from tests.bench.machine import this_machine
 from tests.bench.measuring import Run
 from tests.bench.tables import from_json
@@ -25,7 +25,8 @@ def waits(slowest: float) -> list[float]:
 
 def complaints_about(run: Run) -> list[str]:
     figures = tuple(api.api(run))
-    report = Report(day="2026-11-01", machine=this_machine(), load=0.0, quick=run.quick, picks=43, figures=figures)
+    origin = Origin(day="2026-11-01", machine=this_machine(), load=0.0)
+    report = Report(origin=origin, quick=run.quick, picks=43, figures=figures)
     return [one for one in violations(report, None) if "/s is under" not in one]
 
 

@@ -16,7 +16,7 @@ from tests.bench.controller import group as controller
 from tests.bench.controller import joining
 from tests.bench.controller.hubs import EMBEDDED, REAL
 from tests.bench.controller.runs import Plan, Size
-from tests.bench.figures import SENSE, Figure, Kind, Report, comparisons, violations
+from tests.bench.figures import SENSE, Figure, Kind, Origin, Report, comparisons, violations
 from tests.bench.groups import GROUPS, NAMES
 from tests.bench.growth import exponent, last_decade
 from tests.bench.machine import Machine, this_machine
@@ -38,7 +38,8 @@ def a_figure(median: float = 1.0, *, part: str = "decide", kind: Kind = Kind.MIL
 
 
 def a_report(*figures: Figure, machine: Machine = HERE, quick: bool = False) -> Report:
-    return Report(day="2026-11-01", machine=machine, load=0.5, quick=quick, picks=43, figures=figures)
+    origin = Origin(day="2026-11-01", machine=machine, load=0.5)
+    return Report(origin=origin, quick=quick, picks=43, figures=figures)
 
 
 # --- targets and baselines ------------------------------------------------------------------------------------------
@@ -213,11 +214,22 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(
 
 def test_a_group_can_be_recorded_alone_and_the_others_stay() -> None:
     hub, old = a_figure(1.0, group="hub"), a_figure(2.0, part="gone")
-    before = msgspec.structs.replace(a_report(old, hub), day="2026-10-01")
+    before, now = a_report(old, hub, machine=ELSEWHERE), a_report(a_figure(3.0))
 
-    recorded = program.with_other_groups(a_report(a_figure(3.0)), before)
+    recorded = program.with_other_groups(now, before)
 
-    assert recorded == msgspec.structs.replace(before, figures=(a_figure(3.0), hub))
+    assert recorded == msgspec.structs.replace(before, groups={"decide": now.origin}, figures=(a_figure(3.0), hub))
+
+
+def test_a_group_that_was_recorded_on_another_machine_is_compared_there_and_says_so() -> None:
+    recorded = program.with_other_groups(a_report(a_figure(), machine=ELSEWHERE), a_report(a_figure(group="hub")))
+    both = a_figure(9.0), a_figure(9.0, group="hub")
+
+    assert list(comparisons(a_report(*both), recorded)) == ["hub / some case / decide"]
+    assert list(comparisons(a_report(*both, machine=ELSEWHERE), recorded)) == ["decide / some case / decide"]
+    decide, hub = tables(recorded).split("### ")[1:]
+    assert f"\n\nMeasured on 2026-11-01 on {ELSEWHERE}; load before it 0.5.\n\n|" in decide
+    assert "Measured on" not in hub
 
 
 @pytest.mark.parametrize("median, code", [(1.4, 0), (1.6, 1)], ids=["within its tolerance", "beyond it"])
