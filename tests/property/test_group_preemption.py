@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.policy.quotas import CLUSTERS, QuotaShare
 from fleet.framework.policy.resource_requests import read_requests
 from fleet.framework.request import PlacementRequest
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.groups.group_attempt import GroupAttempt, GroupMember, GroupRules
 from fleet.scheduler.groups.growing_overlay import ABOVE_ALL, Overlay
-from fleet.snapshot.sidedata import LEAVING, Nomination, ResidentGroup, Residents
+from fleet.snapshot.sidedata import LEAVING, Nomination, PlacedBinding, ResidentGroup, Residents
 from tests.builders import NOW
 from tests.conftest import LONG
 from tests.property.test_preemption_search import EVICTING, Fleet
@@ -25,6 +28,11 @@ FLEETS: Final = 1000 if LONG else 60
 GROUP: Final = PlacementKey("", "group")
 Plan = dict[str, dict[str, tuple[str, ...]]]
 """By member, its clusters, with the placements that leave them."""
+
+
+class Quota(NamedTuple):
+    min: Mapping[str, int]
+    max: Mapping[str, int]
 
 
 class Changing(Fleet):
@@ -37,6 +45,50 @@ class Changing(Fleet):
         self.needed = dice.randint(1, len(self.requests))
         self.came: list[tuple[ResidentGroup, str, str]] = []
         self.left: dict[str, list[str]] = {}
+        self.quotas = {f"q{number}": Quota({}, {}) for number in range(dice.choice((0, 2, 3)))}
+        self.quotas_of = {request.key: self._pick_quotas(dice) for request in self.requests}
+        for cluster, placed in self.placed.items():
+            self.placed[cluster] = [each._replace(quotas=self._quotas_of(each, dice)) for each in placed]
+        self.used = {name: self._sum_used(name) for name in self.quotas}
+        self.used_before = {name: used.copy() for name, used in self.used.items()}
+        self.quotas = {name: _vary_quota(dice, used) for name, used in self.used.items()}
+
+    def _pick_quotas(self, dice: random.Random) -> tuple[str, ...]:
+        return tuple(sorted(dice.sample(sorted(self.quotas), min(len(self.quotas), dice.choice((0, 1, 1, 1, 2))))))
+
+    def _quotas_of(self, binding: PlacedBinding, dice: random.Random) -> tuple[str, ...]:
+        """What is being deleted counts in none any more."""
+        quotas = self.quotas_of.setdefault(binding.placement, self._pick_quotas(dice))
+        return () if binding.state == LEAVING and dice.random() < 0.5 else quotas
+
+    def _sum_used(self, quota: str) -> Counter[str]:
+        used = Counter[str]()
+        for each in chain.from_iterable(self.placed.values()):
+            if quota in each.quotas:
+                used.update({**dict(each.requests), CLUSTERS: 1})
+        return used
+
+    def list_shares(self, key: str) -> Iterator[QuotaShare]:
+        """What has left counts as long as it was within the guarantee of another quota."""
+        for name, resource in ((name, resource) for name in self.quotas_of[key] for resource in (CLUSTERS, "cpu")):
+            quota = self.quotas[name]
+            pool = [each for each in self.quotas if resource in self.quotas[each].min and resource in quota.min]
+            own = self.used[name][resource]
+            beyond = {each: self.used[each][resource] - self.quotas[each].min[resource] for each in pool if each != name}
+            others = (
+                max(self.used[each][resource], min(self.used_before[each][resource], self.quotas[each].min[resource]))
+                for each in beyond
+            )
+            yield QuotaShare(
+                name,
+                resource,
+                used=own,
+                max=quota.max.get(resource),
+                min=quota.min.get(resource),
+                pool_used=own + sum(others) if pool else 0,
+                pool_min=sum(self.quotas[each].min[resource] for each in pool),
+                borrowers=tuple(sorted((each, amount) for each, amount in beyond.items() if amount > 0)),
+            )
 
     def _vary(self, dice: random.Random, number: int) -> PlacementRequest:
         needs = read_requests({"cpu": str(dice.randint(1, 6)), "memory": str(dice.randint(0, 4))})
@@ -48,11 +100,15 @@ class Changing(Fleet):
             requests=needs,
             wanted=wanted,
             min_targets=least,
-            priority=dice.choice((1, 5, 20)),
+            priority=dice.choice((0, 1, 5, 20)),
         )
 
+    def read_request(self, request: PlacementRequest) -> PlacementRequest:
+        return replace(request, quotas=tuple(self.list_shares(request.key)))
+
     def ask(self, request: PlacementRequest) -> Decision:
-        return decide(DecisionInput(frame=self.build(), request=request, bindings=(), profile=EVICTING, now=NOW))
+        asked = self.read_request(request)
+        return decide(DecisionInput(frame=self.build(), request=asked, bindings=(), profile=EVICTING, now=NOW))
 
     def evict(self, cluster: str, placement: str) -> None:
         gone = [each for each in self.placed[cluster] if each.placement == placement]
@@ -61,6 +117,8 @@ class Changing(Fleet):
         for binding in gone:
             for resource, amount in binding.requests:
                 self.booked[cluster][resource] = self.booked[cluster].get(resource, 0) - amount
+            for quota in binding.quotas:
+                self.used[quota].subtract({**dict(binding.requests), CLUSTERS: 1})
         live = sum(each.state != LEAVING for each in gone)
         for name, placed in self.placed.items():
             self.placed[name] = [
@@ -72,6 +130,8 @@ class Changing(Fleet):
         for cluster in clusters:
             self.nominations.append(Nomination(cluster, request.key, ABOVE_ALL, dict(request.requests)))
             self.came.append((request.resident_group, cluster, request.key))
+            for quota in self.quotas_of[request.key]:
+                self.used[quota].update({**request.requests, CLUSTERS: 1})
 
     def _list_residents(self, without: Any) -> Residents:
         residents = {group: dict(on) for group, on in super()._list_residents(without).items()}
@@ -79,6 +139,16 @@ class Changing(Fleet):
             on = residents.setdefault(group, {})
             on[cluster] = on.get(cluster, frozenset()) | {placement}
         return residents
+
+
+def _vary_quota(dice: random.Random, used: Mapping[str, int]) -> Quota:
+    """Around what is in use."""
+    least = {"cpu": used["cpu"] + 1000 * dice.randint(-6, 9), CLUSTERS: used[CLUSTERS] + dice.randint(-2, 4)}
+    most = {"cpu": used["cpu"] + 1000 * dice.randint(0, 9), CLUSTERS: used[CLUSTERS] + dice.randint(0, 4)}
+    return Quota(
+        {name: max(amount, 0) for name, amount in least.items() if dice.random() < 0.8},
+        {name: amount for name, amount in most.items() if dice.random() < 0.4},
+    )
 
 
 def search(seed: int) -> Plan:
@@ -130,12 +200,13 @@ class Store:
 
 async def plan_evictions(seed: int) -> Plan:
     fleet, lock = Changing(seed), asyncio.Lock()
+    read = fleet.read_request
     frame, plan = fleet.build(), Plan()
     keys = [PlacementKey.parse(request.key) for request in fleet.requests]
     attempt = GroupAttempt(GROUP, keys, store=Store(fleet), read_frame=lambda: frame, judge=lambda _: None)
 
     async def choose(request: PlacementRequest, so_far: Overlay, nominated: Iterable[str]) -> Any:
-        given = DecisionInput(frame=frame, request=request, bindings=(), profile=EVICTING, now=NOW)
+        given = DecisionInput(frame=frame, request=read(request), bindings=(), profile=EVICTING, now=NOW)
         inputs = so_far.apply(given, nominated)
         return inputs, decide(inputs)
 
@@ -155,7 +226,7 @@ async def plan_evictions(seed: int) -> Plan:
             lambda: None,
             lambda _: None,
             lambda *_: None,
-            may_evict=request.may_evict,
+            may_evict=read(request).may_evict,
             keep_room=partial(keep_room, request.key),
             seek_room=lambda: None,
         )
