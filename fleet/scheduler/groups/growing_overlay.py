@@ -47,6 +47,8 @@ class Overlay:
     """By cluster, the placements that leave it for members."""
     _given_back: list[PlacedBinding] = field(default_factory=list)
     """What they take of quotas until then."""
+    _beyond: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By quota of a member and resource, how much more than its guarantee was in use before all this."""
 
     def add(self, inputs: DecisionInput, decision: Decision, planned: Collection[str] = ()) -> None:
         """A member that fits. Of quotas, `planned` clusters are kept for it already, and those nominated for it."""
@@ -88,6 +90,9 @@ class Overlay:
                 table.settle(self._add_residents(frame.residents))
             frame = table.freeze()
         request = inputs.request
+        for share in request.quotas:
+            if share.min is not None:
+                self._beyond.setdefault((share.quota, share.resource), share.used - share.min)
         if request.quotas and self._usage:
             request = replace(request, quotas=tuple(map(self._add_usage, request.quotas)))
         if not self.evicts and inputs.profile.evicts:
@@ -127,19 +132,25 @@ class Overlay:
 
     def _add_usage(self, share: QuotaShare) -> QuotaShare:
         """What leaves is given back to its own quotas. What is within the guarantee of another one stays with that."""
-        own = lent = 0
-        for quotas, used in self._usage:
-            of_resource = [each for each in quotas if each.resource == share.resource]
-            own += sum(used[share.resource] for each in of_resource if each.quota == share.quota)
-            lent += sum(used[share.resource] for each in of_resource if each.min is not None)
-        gone = Counter[str]()
-        for binding in self._given_back:
-            gone.update(dict.fromkeys(binding.quotas, read_taken(binding, share.resource)))
-        returned = {quota: min(gone[quota], amount) for quota, amount in share.borrowers}
-        lent -= sum(returned.values()) + (gone[share.quota] if share.min is not None else 0)
+        change = self._count_change(share.resource)
+        own, lent, beyond = change[share.quota], change[share.quota], dict(share.borrowers)
+        for quota in change.keys() - {share.quota}:
+            excess = beyond.get(quota, self._beyond.get((quota, share.resource)))
+            if excess is not None:
+                lent += max(change[quota], -max(excess, 0))
+                beyond[quota] = excess + change[quota]
         return msgspec.structs.replace(
             share,
-            used=share.used + own - gone[share.quota],
+            used=share.used + own,
             pool_used=share.pool_used + lent,
-            borrowers=tuple((quota, left) for quota, amount in share.borrowers if (left := amount - returned[quota])),
+            borrowers=tuple(sorted((quota, amount) for quota, amount in beyond.items() if amount > 0)),
         )
+
+    def _count_change(self, resource: str) -> Counter[str]:
+        """By quota, how much more of the resource is in use."""
+        change = Counter[str]()
+        for quotas, used in self._usage:
+            change.update({each.quota: used[resource] for each in quotas if each.resource == resource})
+        for binding in self._given_back:
+            change.subtract(dict.fromkeys(binding.quotas, read_taken(binding, resource)))
+        return change
