@@ -24,7 +24,7 @@ ROWS: Final = {
         "joining / of no use to any, 5,000 placements wait / attempts",
     ),
     "P-10": ("upkeep / the same in 10 rows of 5,000 / put and freeze",),
-    "P-11": ("scheduling / 200 groups of 3 / placements",),
+    "P-11": ("scheduling / 1,000 groups of 3 / placements",),
     "P-12": (
         "history / 1,000 clusters, embedded hub, 1,000 placements / throughput kept",
         "history / 1,000 clusters, real hub, 300 placements / throughput kept",

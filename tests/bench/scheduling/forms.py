@@ -27,6 +27,7 @@ OTHER_ZONES: Final = 30
 LATENCY: Final = 2.0
 """Seconds that the hub takes for a write about a victim."""
 MEMBERS: Final = 3
+WARMING: Final = 1_000
 POOL: Final = "pool"
 
 EVICTING: Final = """
@@ -58,11 +59,15 @@ class Size:
     clusters: int
     placements: int
     bursts: int = 1
-    """Of so many placements each, after one that does not count."""
+    """Of so many placements each, after one of at most `WARMING` that does not count."""
     others: int = 0
     """Objects that are there beside them."""
     every: int = 136
     """Placements between two disturbances: 5 a second at 680 placements a second."""
+
+    def count_placements(self, number: int) -> int:
+        """Of a burst."""
+        return self.placements if number else min(self.placements, WARMING)
 
 
 def list_names(prefix: str, number: int, size: int) -> list[str]:
@@ -114,7 +119,7 @@ async def _place_bursts(
     """The first one warms up."""
     spent = []
     for number in range(size.bursts + 1):
-        names = list_names("p", number, size.placements)
+        names = list_names("p", number, size.count_placements(number))
         stage.create_placements(names, options=options, **metadata)
         spent.append(await stage.place(names, policy_of))
     return spent[1:]
@@ -306,7 +311,7 @@ async def place_groups(size: Size, *, clock: Clock | None = None) -> tuple[list[
         spent = []
         for number in range(size.bursts + 1):
             names = []
-            for group in list_names("g", number, size.placements // MEMBERS):
+            for group in list_names("g", number, size.count_placements(number) // MEMBERS):
                 stage.hub.put(CLUSTER_SCOPED.group.item(group), {"metadata": {"name": group}, "spec": {}})
                 members = [f"{group}-{each}" for each in range(MEMBERS)]
                 stage.create_placements(members, options={"group": group})

@@ -35,16 +35,16 @@ class Plan:
 
 
 FULL: Final = Plan(
-    plain=Size(clusters=1_000, placements=1_000, bursts=5),
-    large=Size(clusters=5_000, placements=1_000, bursts=5),
+    plain=Size(clusters=1_000, placements=10_000),
+    large=Size(clusters=5_000, placements=10_000),
     zones=Size(clusters=5_000, placements=1_000, bursts=5),
     near=Size(clusters=5_000, placements=300, bursts=5, others=5_000),
     gated=Size(clusters=5_000, placements=680, bursts=5, others=10_000),
     unschedulable=Size(clusters=5_000, placements=680, bursts=5),
     preemptors=Size(clusters=5_000, placements=680, bursts=5, others=100),
-    groups=Size(clusters=1_000, placements=600, bursts=2),
+    groups=Size(clusters=1_000, placements=3_000),
     restart=Size(clusters=5_000, placements=10_000, others=16_667),
-    options=Size(clusters=10_000, placements=1_000),
+    options=Size(clusters=10_000, placements=5_000),
 )
 QUICK: Final = Plan(
     plain=Size(clusters=1_000, placements=200, bursts=3),
