@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,10 @@ def test_the_present_release_has_a_row_with_its_versions_of_python() -> None:
     versions = [item.rpartition(" ")[2] for item in project["classifiers"] if item.startswith(prefix)]
     (row,) = [row for row in MATRIX if f"{row.fleet}." == __version__[: len(row.fleet) + 1]]
     assert list(row.python) == versions
+    *_, newest = versions
+    assert project["requires-python"] == f">={versions[0]},<3.{int(newest.removeprefix('3.')) + 1}"
+    ci = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+    assert f"python: {json.dumps(versions)}" in ci
 
 
 @pytest.mark.parametrize("tag", ["v0.1.0", "v0.1.101", "v0.1.200", "v0.1.3-rc", "v0.0.2026111501", "v0.0.0"])
