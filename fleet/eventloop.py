@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import sys
 from collections.abc import Callable
 from typing import Final
@@ -23,7 +24,16 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         import uvloop
     except ImportError:
         return None
-    return uvloop.new_event_loop
+
+    class Loop(uvloop.Loop):
+        def close(self) -> None:
+            """uvloop would keep the signals for itself: a process that hangs afterwards could not be stopped by one."""
+            super().close()
+            for number, default in ((signal.SIGTERM, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+                if getattr(signal.getsignal(number), "__self__", None) is self:
+                    signal.signal(number, default)
+
+    return Loop
 
 
 def tune_interpreter() -> None:
