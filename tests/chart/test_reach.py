@@ -186,9 +186,9 @@ def test_a_stream_lives_longer_than_the_hub_lets_a_request_take(office: Office) 
     """The API server ends an ordinary request after a minute. Time passes nowhere else in this test."""
     command = [sys.executable, "-m", "fleet.cli", "decisions", "web", "--follow"]
     log = office.hub.api.root.with_suffix(".log")
-    before = log.read_text().count('"path":"/v1/decisions"')
     with subprocess.Popen(command, env=office.environment("carol"), stdout=subprocess.PIPE, text=True) as following:
         time.sleep(_MINUTE + 5)
+        before = log.read_text().count('"path":"/v1/decisions"')  # earlier requests are in it by now
         office.hub.release.hub.patch(
             "/apis/placement.kubernetes-fleet.io/v1/clusterresourceplacements/web",
             {"spec": {"policy": {"numberOfClusters": 2}}},

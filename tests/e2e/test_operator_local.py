@@ -221,8 +221,8 @@ def test_O_13_two_schedulers_are_processes_edited_broken_killed_and_deleted_apar
                 await first.soon_condition("Available", "True")
 
                 await first.clear()
-                await soon(lambda: asyncio.sleep(0, first.list_pids() == []), pause=PAUSE)
-                assert list((first.folder / "objects").iterdir()) == []
+                objects = first.folder / "objects"
+                await soon(lambda: asyncio.sleep(0, not first.list_pids() and not list(objects.iterdir())), pause=PAUSE)
                 assert second.list_pids() == [others]
                 assert operator.poll() is None
 
