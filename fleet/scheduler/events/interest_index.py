@@ -19,6 +19,7 @@ from fleet.model.keys import PICK_ALL, PICK_FIXED, PICK_N, PLACEMENT_GENERATION,
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import PlacementPolicy, PolicySnapshot, PolicySnapshotSpec, Toleration, find_untolerated
 from fleet.scheduler.events.cluster_diff import ClusterDiff
+from fleet.scheduler.requests import PARTS_ON_LOOP
 
 H = TypeVar("H", bound=Hashable)
 
@@ -30,6 +31,8 @@ _NAMESPACES: Final[Topic] = ("namespaces", "")
 _CAPACITY: Final[Topic] = ("capacity", "")
 _CLUSTER: Final = "cluster"
 _ANY_UPDATED: Final[Topic] = ("updated", "")
+_EVERY: Final = EVERY_LABEL
+"""Name of all labels, and of all properties."""
 _LABEL: Final = "label"
 _PROPERTY: Final = "property"
 _NAMESPACE: Final = "namespace"
@@ -109,9 +112,9 @@ class InterestIndex:
             if event is _UPDATE:
                 topics.add(_ANY_UPDATED)
             elif event is _UPDATE_LABELS:
-                topics.update([(_LABEL, name) for name in names])
+                topics.update(_list_names(_LABEL, names))
             elif event is _UPDATE_PROPERTIES:
-                topics.update([(_PROPERTY, name) for name in names])
+                topics.update(_list_names(_PROPERTY, names))
             elif event is _UPDATE_CAPACITY:
                 topics.add(_CAPACITY)
             elif event is _UPDATE_NAMESPACES:
@@ -194,6 +197,11 @@ class InterestIndex:
             self._by_tolerations.remove(key, (listed.tolerations,))
 
 
+def _list_names(kind: str, names: Collection[str]) -> list[Topic]:
+    """To list a placement under tens of thousands holds the event loop for longer than its evaluations are worth."""
+    return [(kind, name) for name in (names if len(names) <= PARTS_ON_LOOP else (_EVERY,))]
+
+
 def _list_topics(diff: ClusterDiff) -> Iterator[Topic]:
     if diff.became_eligible:
         yield _ELIGIBLE
@@ -208,9 +216,8 @@ def _list_topics(diff: ClusterDiff) -> Iterator[Topic]:
     if diff.usage or diff.freed:
         yield _CAPACITY
     yield from ((event, diff.cluster) for event in diff.events)
-    yield from ((_LABEL, key) for key in (*diff.labels, *([EVERY_LABEL] if diff.labels else ())))
-    yield from ((_PROPERTY, name) for name in diff.properties)
-    yield from ((_PROPERTY, name) for name in diff.usage)
+    for kind, names in ((_LABEL, diff.labels), (_PROPERTY, (*diff.properties, *diff.usage))):
+        yield from ((kind, name) for name in (*names, *([_EVERY] if names else ())))
     yield from ((_NAMESPACE, name) for name in diff.namespaces)
 
 

@@ -18,6 +18,7 @@ from fleet.model.views import (
 from fleet.scheduler.events import interest_index as interests
 from fleet.scheduler.events.cluster_diff import ClusterDiff
 from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
+from fleet.scheduler.requests import PARTS_ON_LOOP
 from plugins.default_profile import compile_default
 from tests.builders import PolicyBuilder, a_policy, label, measure, sorted_by
 
@@ -87,6 +88,18 @@ def test_another_policy_replaces_the_old_interest() -> None:
     assert not index.find_affected(TAINT_GONE)
     diff = ClusterDiff(cluster="c7", labels=frozenset(("rack",)))
     assert list(map(str, index.find_affected(diff))) == ["web"]
+
+
+def test_a_placement_that_names_very_many_labels_or_properties_is_listed_under_all_of_them_together() -> None:
+    """The event loop lists and unlists placements, however large their policies are."""
+    many = range(PARTS_ON_LOOP + 1)
+    labels = a_policy().require(*(label(f"key-{number}", "Exists") for number in many))
+    properties = a_policy().require(*(measure(f"name-{number}", "Ge", "3") for number in many))
+    index = an_index(labels=(labels, True), properties=(properties, True))
+
+    assert len(list(index._by_topic.items())) < 10
+    for change, affected in ((RELABELLED, "labels"), (MEASURED, "properties")):
+        assert list(map(str, index.find_affected(change))) == [affected]
 
 
 def test_without_a_latest_snapshot_only_a_vanished_cluster_counts() -> None:
