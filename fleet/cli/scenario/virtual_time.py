@@ -5,15 +5,39 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from time import monotonic
+from time import process_time
 from typing import Any, Final, TypeVar
 
 R = TypeVar("R")
 T = TypeVar("T")
 
 _SECONDS_FOR_A_THREAD: Final = 10.0
-"""After this a thread counts as hanging, and time passes without it."""
+"""Without any processor time, or of processor time: then a thread counts as hanging, and time passes without it. On a
+busy machine it has its turn seldom."""
+_SECONDS_OF_A_LOOK: Final = 0.05
+_SECONDS_TO_LOOK: Final = 0.0005
+"""Of processor time, at most: what is more is a thread's."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call in a thread, which holds the virtual time back."""
+
+    idle: float = 0.0
+    """Seconds since any thread has had processor time."""
+    used: float = 0.0
+    """Processor time of all threads since it began."""
+
+    @property
+    def hangs(self) -> bool:
+        return max(self.idle, self.used) >= _SECONDS_FOR_A_THREAD
+
+    def look(self, used: float) -> None:
+        if not self.hangs:
+            self.used += used
+            self.idle = 0.0 if used > _SECONDS_TO_LOOK else self.idle + _SECONDS_OF_A_LOOK
 
 
 class _Selector(selectors.DefaultSelector):
@@ -21,22 +45,22 @@ class _Selector(selectors.DefaultSelector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patience: dict[asyncio.Future[Any], float] = {}
-        """Of calls in threads: the real time until which each holds the virtual one back."""
+        self.calls: dict[asyncio.Future[Any], _Call] = {}
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
-        while not ready and timeout != 0 and (left := self._patience_left()) > 0:
-            ready = super().select(left)
+        while not ready and timeout != 0 and not all(call.hangs for call in self.calls.values()):
+            begun = process_time()
+            ready = super().select(_SECONDS_OF_A_LOOK)
+            used = process_time() - begun
+            for call in self.calls.values():
+                call.look(used)
         if ready:
             return ready
         if timeout is None:
             raise AssertionError("everything waits and nothing will ever happen")
         self.time += max(0.0, timeout)
         return ready
-
-    def _patience_left(self) -> float:
-        return max(self.patience.values(), default=0.0) - monotonic()
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -51,9 +75,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
         future: asyncio.Future[T] = super().run_in_executor(executor, func, *args)
-        self._times.patience[future] = monotonic() + _SECONDS_FOR_A_THREAD
-        future.add_done_callback(self._times.patience.pop)
+        self._hold_time_for(future)
         return future
+
+    async def shutdown_default_executor(self, *args: Any) -> None:
+        shutdown: asyncio.Future[None] = self.create_future()
+        self._hold_time_for(shutdown)
+        try:
+            await super().shutdown_default_executor(*args)
+        finally:
+            shutdown.set_result(None)
+
+    def _hold_time_for(self, call: asyncio.Future[Any]) -> None:
+        self._times.calls[call] = _Call()
+        call.add_done_callback(self._times.calls.pop)
 
 
 def run_virtually(main: Coroutine[Any, Any, R]) -> R:

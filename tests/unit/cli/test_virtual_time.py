@@ -1,0 +1,57 @@
+"""Threads under virtual time: it waits for those that work, however seldom they have their turn."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from itertools import count, repeat
+
+import pytest
+
+from fleet.cli.scenario import virtual_time
+from fleet.cli.scenario.virtual_time import run_virtually
+
+HOUR = 3600.0
+LOOKS = 4
+"""After so many without progress a thread hangs."""
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_time, "_SECONDS_FOR_A_THREAD", LOOKS * virtual_time._SECONDS_OF_A_LOOK)
+
+
+@pytest.mark.parametrize("processor_time, is_waited_for", [(count(0, 0.001), True), (repeat(0.0), False)])
+def test_time_does_not_pass_while_a_thread_has_processor_time(
+    processor_time: Iterator[float],
+    is_waited_for: bool,  # noqa: FBT001 - drawn
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks, may_end = count(), threading.Event()
+
+    def read_clock() -> float:
+        if next(looks) > 2 * 3 * LOOKS:
+            may_end.set()
+        return next(processor_time)
+
+    async def scene() -> bool:
+        thread = asyncio.create_task(asyncio.to_thread(may_end.wait))
+        await asyncio.wait({thread}, timeout=HOUR)
+        may_end.set()
+        return thread.done()
+
+    monkeypatch.setattr(virtual_time, "process_time", read_clock)
+    assert run_virtually(scene()) == is_waited_for
+
+
+def test_time_passes_without_a_thread_that_works_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+
+    async def scene() -> None:
+        thread = asyncio.create_task(asyncio.to_thread(may_end.wait))
+        await asyncio.wait({thread}, timeout=HOUR)
+        may_end.set()
+
+    monkeypatch.setattr(virtual_time, "process_time", count(0, 0.1).__next__)
+    run_virtually(scene())
