@@ -68,7 +68,7 @@ def render(
         _render_given_up(answer, page),
         _render_fixes(answer),
         _render_remarks(answer),
-        _render_next(_describe_repair(answer) or next_step),
+        _render_next(_describe_repair(answer) or next_step, page),
     ]
     return _join_parts(parts, page)
 
@@ -91,7 +91,7 @@ def render_cluster(
         _render_policy_remarks(_select_remarks(answer, rows), page),
         *(part for row in rows for part in _render_row(row, answer, page)),
         fixes,
-        _render_next(_describe_repair(answer) or next_step),
+        _render_next(_describe_repair(answer) or next_step, page),
     ]
     return _join_parts(parts, page)
 
@@ -407,8 +407,15 @@ def _cut_field(path: str) -> str:
     return f"{before.rpartition('.')[2]}{bracket}{key}"
 
 
-def _render_next(step: str) -> str:
-    return textwrap.fill(step, WIDTH, initial_indent=_NEXT, subsequent_indent=" " * len(_NEXT)) if step else ""
+def _render_next(step: str, page: Page) -> str:
+    return textwrap.fill(
+        step,
+        page.width or WIDTH,
+        initial_indent=_NEXT,
+        subsequent_indent=" " * len(_NEXT),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _render_list(head: str, lines: Sequence[str]) -> str:

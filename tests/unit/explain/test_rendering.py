@@ -16,6 +16,7 @@ from fleet.explain.whatif.diff import ClusterTally, DiffSummary, Moved, OutcomeT
 from fleet.explain.whatif.edits import SetCount, Tolerate
 from fleet.explain.whatif.impact import Impact
 from fleet.explain.whatif.scenario import Scenario
+from fleet.text_table import Page
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.scenarios import a_scenario
@@ -70,6 +71,19 @@ def test_the_queue_has_the_last_word() -> None:
     found = build_answer(scenario.question, scenario.decide())
 
     assert render(found, next_step="wakes on taints").endswith("\n\nNEXT       wakes on taints\n")
+
+
+def test_what_comes_next_has_the_width_of_the_terminal_and_breaks_no_name() -> None:
+    scenario = short()
+    found = build_answer(scenario.question, scenario.decide())
+    step = "property kubernetes-fleet.io/node-count of a cluster changes; label topology.kubernetes.io/zone changes"
+
+    def lines(width: int | None) -> list[str]:
+        return render(found, next_step=step, page=Page(width=width)).partition("NEXT")[2].splitlines()
+
+    assert [len(lines(width)) for width in (None, 60, 200)] == [2, 3, 1]
+    for width in (None, 60, 30):
+        assert "kubernetes-fleet.io/node-count" in " ".join(lines(width)).split()
 
 
 def test_W_08_sections_without_rows_are_left_out() -> None:
