@@ -73,7 +73,7 @@ def find_connection(wanted: ConnectionOptions, environ: Mapping[str, str] = os.e
     try:
         context = _find_context(wanted, environ)
     except ConfigurationError:
-        if wanted.names_hub or not running:
+        if wanted.names_hub or not running or _is_mistyped(environ):
             raise
         context = None
     if context is None:
@@ -132,6 +132,12 @@ def _find_context(wanted: ConnectionOptions, environ: Mapping[str, str]) -> Kube
     if not is_chosen and not (Path.home() / ".kube" / "config").is_file():
         return None
     return read_kubeconfig(wanted.kubeconfig, wanted.context, environ)
+
+
+def _is_mistyped(environ: Mapping[str, str]) -> bool:
+    """Whether KUBECONFIG names files, and none of them is there."""
+    paths = [path for path in environ.get(KUBECONFIG, "").split(os.pathsep) if path]
+    return bool(paths) and not any(Path(path).exists() for path in paths)
 
 
 def _read_server(up: UpInstance) -> str:

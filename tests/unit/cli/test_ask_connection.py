@@ -123,6 +123,15 @@ def test_a_kubeconfig_that_names_no_server_is_no_reason_to_refuse(tmp_path: Path
         assert find_connection(ConnectionOptions(), state | {"KUBECONFIG": str(tmp_path / "empty")}).is_last_up
 
 
+def test_a_kubeconfig_that_is_not_there_is_named_and_no_other_hub_is_asked(
+    tmp_path: Path, state: dict[str, str]
+) -> None:
+    with announce(up_at(tmp_path, 8001), state):
+        said = refusal(ConnectionOptions(), state | {"KUBECONFIG": f"{tmp_path}/kubecofnig"})
+
+    assert f"there is no file {tmp_path}/kubecofnig; name another file with" in said
+
+
 def test_the_token_of_a_fleet_up_goes_to_no_other_api(tmp_path: Path, state: dict[str, str]) -> None:
     with announce(up_at(tmp_path, 8001), state):
         assert find_connection(ConnectionOptions(api="http://127.0.0.1:8002"), state).token == ""
