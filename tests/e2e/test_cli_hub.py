@@ -193,6 +193,15 @@ def test_labels_and_a_namespace_choose(hand: Hand) -> None:
     assert [row[0] for row in hand.rows("placements", namespace="cli-shop")] == ["cli-shop/cart"]
 
 
+def test_a_selector_that_the_hub_cannot_read_is_named(hand: Hand) -> None:
+    with pytest.raises(InputError, match=r"--selector: 'team in \(': ") as refused:
+        hand.get("placements", labels="team in (")
+    assert str(refused.value).count("team in (") == 1
+
+    with pytest.raises(InputError, match=r"--selector: 'team in \(': "):
+        hand.get("placements", labels="team in (", watch=True)
+
+
 def test_clusters_are_listed_with_what_keeps_workloads_away(hand: Hand) -> None:
     hand.apply(MEMBER)
 

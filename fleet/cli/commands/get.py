@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from fleet.cli.commands.why import SUCCESS
 from fleet.cli.output.object_rows import ELIGIBLE, is_unfulfilled, key_of, list_clusters, sort_documents
 from fleet.cli.output.object_table import NAME, TABLE, TABLES, ObjectTable, print_change, print_documents, print_names
 from fleet.cli.progress import show_progress
-from fleet.errors import FleetError, InputError
+from fleet.errors import BadRequest, FleetError, InputError
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.cache.reflector import ListFilter
 from fleet.kube.resource import Resource, join_key, split_key
@@ -128,7 +129,7 @@ async def _load(options: GetOptions, kinds: Sequence[catalog.KindDefinition]) ->
 async def _load_from(api: Api, options: GetOptions, kinds: Sequence[catalog.KindDefinition]) -> list[Json]:
     if options.name is not None:
         return [await _load_object(api, options, kinds, options.name)]
-    with describe_missing(options.kind):
+    with describe_missing(options.kind), _describe_selector(options):
         pages = [await _list_objects(api, Resource.of(kind), options) for kind in kinds]
     return sorted((document for page in pages for document in page), key=key_of)
 
@@ -164,13 +165,24 @@ async def _list_objects(api: Api, resource: Resource, options: GetOptions) -> li
     return await list_documents(api, resource, namespace=options.namespace or "", labels=options.labels or "")
 
 
+@contextmanager
+def _describe_selector(options: GetOptions) -> Iterator[None]:
+    """The hub refuses the one part of a list request that is the user's own text."""
+    try:
+        yield
+    except BadRequest as error:
+        if not options.labels:
+            raise
+        raise InputError(f"{options.labels!r}: {error}", field="--selector") from error
+
+
 # --- watching -------------------------------------------------------------------------------------------------------
 
 
 async def _watch(options: GetOptions, kinds: Sequence[catalog.KindDefinition]) -> None:
     """Until it is cancelled."""
     async with connect_to_hub(options.hub) as api:
-        with describe_missing(options.kind):
+        with describe_missing(options.kind), _describe_selector(options):
             async with watch_documents(api, _list_sources(options, kinds), _print_note) as watch:
                 if options.name is not None and not watch.documents:
                     await _load_object(
