@@ -113,9 +113,11 @@ def _build_move(move: RecentMove, now: int) -> tuple[str, ...]:
 
 
 def _shorten_trigger(trigger: str) -> str:
-    """`MemberCluster/UpdateTaints bom-1` is `UpdateTaints bom-1`."""
+    """`MemberCluster/UpdateHealth+UpdateTaints bom-1` is `UpdateHealth, UpdateTaints bom-1`."""
     kind, _, event = trigger.partition("/")
-    return "new policy" if kind.endswith(_POLICY) and event.startswith("Add ") else event or trigger
+    if kind.endswith(_POLICY) and event.startswith("Add "):
+        return "new policy"
+    return (event or trigger).replace("+", ", ")
 
 
 def _join_names(names: Sequence[str]) -> str:

@@ -78,6 +78,19 @@ def test_the_status_is_one_screen(fleet: Fleet, api: ScriptedApi, monkeypatch: p
     ]
 
 
+def test_changes_of_a_cluster_that_came_together_are_folded_between_words(
+    fleet: Fleet, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = ["UpdateHealth", "UpdateProperties", "UpdateCapacity", "UpdateNamespaces"]
+    move = MOVE | {"triggers": [f"MemberCluster/{'+'.join(changes)} iad-3"]}
+    api.says("/v1/status", in_json(status(moves=[move])))
+    monkeypatch.setenv("COLUMNS", "80")
+
+    words = fleet("status").out.replace(",", "").split()
+
+    assert {*changes, "iad-3"} <= {*words}
+
+
 def test_a_fleet_in_order_says_so_and_has_no_empty_tables(fleet: Fleet, api: ScriptedApi) -> None:
     well = status(
         placements={"total": 3, "fulfilled": 3, "short": 0, "undecided": 0},
