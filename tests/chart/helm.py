@@ -111,7 +111,7 @@ class Helm:
         return done.stderr
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """A name that is given twice is a mistake, not a correction."""
 
 

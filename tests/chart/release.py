@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.conformance.crds import is_established
+from tests.conformance.crds import is_established, parse_crd
 from tests.control_plane.access import Access
 from tests.control_plane.http_client import HttpClient
 from tests.control_plane.sharing import ROOT
@@ -117,7 +117,7 @@ def a_placement(name: str = "web") -> dict[str, Any]:
 def install_definitions(release: Release) -> None:
     """As somebody else does, who is not Helm."""
     for file in release.chart.glob("files/crds/*.yaml"):
-        release.hub.post(DEFINITIONS, yaml.safe_load(file.read_text(encoding="utf-8"))).ok()
+        release.hub.post(DEFINITIONS, parse_crd(file.read_text(encoding="utf-8"))).ok()
     soon(lambda: all(map(is_established, release.hub.get(DEFINITIONS).ok()["items"])))
 
 
