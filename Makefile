@@ -54,7 +54,7 @@ test: $(DEV) ## Run the tests that need nothing but Python (TESTS=path for some 
 # Builds the servers before the first test starts: about ten minutes on two cores, once for all clones.
 test-servers: WITH := helm kube-controller-manager kube-scheduler kwok
 test-servers: $(DEV) chromium assets ## Run the tests that need a real API server, Helm, kwok or PostgreSQL
-	$(PYTEST) --dist loadgroup -m servers $(TESTS)
+	$(PYTEST) -m servers $(TESTS)
 
 test-long: WITH := helm kube-controller-manager kube-scheduler kwok
 test-long: $(DEV) chromium assets ## Run all tests, with many more seeds and examples, and those that take minutes

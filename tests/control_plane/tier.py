@@ -2,8 +2,7 @@
 
 A test needs servers if it says so (`@pytest.mark.servers`), if it is in a folder that is about them, if one of its
 fixtures starts one, or if it is the variant for the real API server or for PostgreSQL. Tests that keep processes busy
-for long are marked, too. `make test` leaves these out; `make test-servers` runs nothing else, and runs the tests that
-share a fixture of their module on one worker: another one would start the same servers again. Of the conformance suite
+for long are marked, too. `make test` leaves these out; `make test-servers` runs nothing else. Of the conformance suite
 `make test` runs what needs neither kubectl nor a restart, on the embedded hub: the same tests hold the real API server.
 """
 
@@ -30,14 +29,6 @@ def mark(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and _starts_servers(item):
             item.add_marker(pytest.mark.servers)
-        if item.get_closest_marker("servers") and _shares_fixtures(item):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-
-
-def _shares_fixtures(item: pytest.Item) -> bool:
-    """With the other tests of its module."""
-    found = getattr(item, "_fixtureinfo", None)
-    return found is not None and any(one[-1].scope == "module" for one in found.name2fixturedefs.values())
 
 
 def _starts_servers(item: pytest.Function) -> bool:
