@@ -51,10 +51,11 @@ up: $(INSTALLED) ## Run a whole fleet on this machine: hub, controllers, simulat
 test: $(DEV) ## Run the tests that need nothing but Python (TESTS=path for some of them)
 	$(PYTEST) $(TESTS)
 
-# Builds the servers before the first test starts: about ten minutes on two cores, once for all clones.
+# Builds the servers before the first test starts: about ten minutes on two cores, once for all clones. The tests of a
+# module share what they start, so one worker runs all of them.
 test-servers: WITH := helm kube-controller-manager kube-scheduler kwok
 test-servers: $(DEV) chromium assets ## Run the tests that need a real API server, Helm, kwok or PostgreSQL
-	$(PYTEST) -m servers $(TESTS)
+	$(PYTEST) --dist loadscope -m servers $(TESTS)
 
 test-long: WITH := helm kube-controller-manager kube-scheduler kwok
 test-long: $(DEV) chromium assets ## Run all tests, with many more seeds and examples, and those that take minutes
