@@ -37,15 +37,11 @@ def install_crds(access: Access) -> None:
     with locked(Path(access.kubeconfig).with_name("crds.lock")):
         client = HttpClient(access)
         wanted = read_crds()
-        installed = _installed(client)
+        installed = {crd["metadata"]["name"] for crd in client.get(PATH).ok()["items"]}
         for crd in wanted:
             if crd["metadata"]["name"] not in installed:
                 client.post(PATH, crd).ok()
         _wait_until_served(client, wanted)
-
-
-def _installed(client: HttpClient) -> dict[str, Any]:
-    return {crd["metadata"]["name"]: crd for crd in client.get(PATH).ok()["items"]}
 
 
 def is_established(crd: dict[str, Any]) -> bool:
@@ -54,16 +50,11 @@ def is_established(crd: dict[str, Any]) -> bool:
 
 
 def _wait_until_served(client: HttpClient, wanted: list[dict[str, Any]]) -> None:
-    deadline = time.monotonic() + SECONDS_TO_SERVE
-    while not (_all_established(client, wanted) and _all_listed(client, wanted) and _all_documented(client, wanted)):
+    deadline, unlisted = time.monotonic() + SECONDS_TO_SERVE, _served(wanted)
+    while not (_all_listed(client, unlisted) and _all_documented(client, wanted)):
         if time.monotonic() > deadline:
             raise NeverReady(f"Fleet's kinds are not served after {SECONDS_TO_SERVE:.0f} s")
         time.sleep(SECONDS_BETWEEN_REFRESHES)
-
-
-def _all_established(client: HttpClient, wanted: list[dict[str, Any]]) -> bool:
-    installed = _installed(client)
-    return all(is_established(installed[crd["metadata"]["name"]]) for crd in wanted)
 
 
 def _all_documented(client: HttpClient, wanted: list[dict[str, Any]]) -> bool:
@@ -82,9 +73,11 @@ def _described(client: HttpClient, document: dict[str, Any]) -> set[str]:
     return {one["kind"] for schema in schemas for one in schema.get("x-kubernetes-group-version-kind", ())}
 
 
-def _all_listed(client: HttpClient, wanted: list[dict[str, Any]]) -> bool:
-    """A server may need a moment for each version of each kind before it takes requests."""
-    return all(client.get(f"/{path}/{plural}").status == 200 for path, plural in _served(wanted))
+def _all_listed(client: HttpClient, unlisted: set[tuple[str, str]]) -> bool:
+    """A server may need a moment for each version of each kind before it takes requests. Those it takes are removed."""
+    while unlisted and client.get("/{}/{}".format(*min(unlisted))).status == 200:
+        unlisted.remove(min(unlisted))
+    return not unlisted
 
 
 def _served(crds: list[dict[str, Any]]) -> set[tuple[str, str]]:
