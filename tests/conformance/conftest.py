@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -17,7 +16,6 @@ from tests.conformance.targets import REAL, targets
 from tests.control_plane.access import Access
 from tests.control_plane.fixtures import (
     control_plane,
-    own_control_plane,
     programs,
     pytest_collection_finish,
     pytest_runtest_makereport,
@@ -25,7 +23,6 @@ from tests.control_plane.fixtures import (
 
 __all__ = [
     "control_plane",
-    "own_control_plane",
     "programs",
     "pytest_collection_finish",
     "pytest_runtest_makereport",
@@ -68,7 +65,7 @@ def unique() -> str:
 
 
 class Restartable(Protocol):
-    """A hub that can be restarted, with its data, and to which accidents can happen."""
+    """A hub that can be restarted, with its data, and can crash and forget."""
 
     @property
     def access(self) -> Access: ...
@@ -77,13 +74,11 @@ class Restartable(Protocol):
 
     def crash(self) -> None: ...
 
-    def pause(self) -> None: ...
-
     def forget_history(self) -> None: ...
 
 
-@pytest.fixture
-def restartable(target: str, tmp_path: Path) -> Iterator[Restartable]:
-    """A hub of this target for one test alone."""
-    with new_hub(target, tmp_path / "hub") as hub:
+@pytest.fixture(scope="module")
+def restartable(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restartable]:
+    """A hub of this target for the tests of one module, which leave it running and use names of their own."""
+    with new_hub(target, tmp_path_factory.mktemp("restartable") / "hub") as hub:
         yield hub

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from fleet.errors import LeadershipLost
 from fleet.kube.client.transport import Transport
 from fleet.kube.leader_election import LeaderElector, Leadership, LeaseDurations
 from fleet.kube.lease import LEASES
-from tests.conformance.conftest import Restartable
+from tests.conformance.embedded import new_hub
 from tests.conformance.hub import Hub
 from tests.conformance.playing import play
 
@@ -75,16 +76,17 @@ def test_a_standby_takes_a_lease_when_it_is_given_back(hub: Hub) -> None:
     play(hub.access, scene)
 
 
-def test_who_holds_a_lease_on_a_hub_that_hangs_stops(restartable: Restartable) -> None:
+def test_who_holds_a_lease_on_a_hub_that_hangs_stops(target: str, tmp_path: Path) -> None:
     async def scene(transport: Transport) -> None:
         async def for_ever(_: Leadership) -> None:
-            restartable.pause()
+            own.pause()
             await asyncio.Event().wait()
 
         with pytest.raises(LeadershipLost, match="could not be renewed"):
             await an_election(transport, "default/leader", "one", terms=SHORT).lead(for_ever)
 
-    play(restartable.access, scene)
+    with new_hub(target, tmp_path / "hub") as own:
+        play(own.access, scene)
 
 
 def test_a_candidate_takes_over_from_one_that_vanished(hub: Hub) -> None:

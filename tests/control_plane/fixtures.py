@@ -15,7 +15,6 @@ from tests.control_plane.access import Access
 from tests.control_plane.assets import assets
 from tests.control_plane.cluster import PROGRAMS, Cluster
 from tests.control_plane.failures import AssetsUnavailable
-from tests.control_plane.instance import ControlPlane
 from tests.control_plane.process import end_of
 from tests.control_plane.sharing import shared_control_plane
 
@@ -23,7 +22,6 @@ __all__ = [
     "cluster",
     "cluster_programs",
     "control_plane",
-    "own_control_plane",
     "programs",
     "pytest_collection_finish",
     "pytest_runtest_makereport",
@@ -63,13 +61,6 @@ def control_plane(programs: Path, tmp_path_factory: pytest.TempPathFactory, work
     folder = (base if worker_id == "master" else base.parent) / "control-plane"
     with shared_control_plane(folder, programs=programs) as access:
         yield access
-
-
-@pytest.fixture
-def own_control_plane(programs: Path, tmp_path: Path) -> Iterator[ControlPlane]:
-    """A control plane for this test alone, to do anything to. Takes seconds."""
-    with ControlPlane(tmp_path / "control-plane", programs=programs) as instance:
-        yield instance
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from tests.control_plane.process import ServerProcess, Startable
 
 LOOPBACK: Final = "127.0.0.1"
 PORTS: Final = range(10_000, 32_000)  # below the range systems take for outgoing connections
-SECONDS_TO_START: Final = 90.0  # about five on an idle laptop
+SECONDS_TO_START: Final = 180.0  # about five on an idle laptop, but others may keep it busy
 SECONDS_BETWEEN_REFRESHES: Final = 0.05
 WITHOUT_CONTROLLERS: Final = ("--disable-admission-plugins=ServiceAccount",)
 """Without the controller that makes them for every namespace, no pod could be created."""

@@ -12,7 +12,6 @@ import pytest
 
 from tests.control_plane.access import Access
 from tests.control_plane.http_client import HttpClient
-from tests.control_plane.instance import ControlPlane
 from tests.control_plane.process import ServerProcess
 from tests.control_plane.sharing import ROOT, shared_control_plane
 
@@ -29,32 +28,6 @@ def test_a_second_caller_shares_the_control_plane(control_plane: Access, program
     folder = control_plane.kubeconfig.parent
     with shared_control_plane(folder, programs=programs) as second:
         assert second == control_plane
-
-
-def test_data_and_address_survive_a_restart(own_control_plane: ControlPlane) -> None:
-    client = HttpClient(own_control_plane.access)
-    client.post("/api/v1/namespaces", {"metadata": {"name": "kept"}}).ok()
-    own_control_plane.restart()
-    assert client.get("/api/v1/namespaces/kept").status == 200
-
-
-def test_a_paused_server_answers_when_it_is_resumed(own_control_plane: ControlPlane) -> None:
-    client = HttpClient(own_control_plane.access)
-    own_control_plane.api_server.pause()
-    with pytest.raises(TimeoutError):
-        client.request("GET", "/readyz", seconds=0.2)
-    own_control_plane.api_server.resume()
-    own_control_plane.wait_until_ready()
-    assert client.get("/api/v1/namespaces").status == 200
-
-
-def test_forgotten_history_is_gone(own_control_plane: ControlPlane) -> None:
-    client = HttpClient(own_control_plane.access)
-    before = client.get("/api/v1/namespaces").ok()["metadata"]["resourceVersion"]
-    client.post("/api/v1/namespaces", {"metadata": {"name": "later"}}).ok()
-    own_control_plane.forget_history()
-    answer = client.get("/api/v1/namespaces", {"resourceVersion": before, "resourceVersionMatch": "Exact"})
-    assert answer.status == 410
 
 
 def test_a_server_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
