@@ -277,7 +277,7 @@ class World:
         assert helped <= self.requeued, f"not requeued: {sorted(map(str, helped - self.requeued))}"
         for key, before in self.copies.items():
             is_woken = any(concern([key]) for concern in self.concerns)
-            assert self.count_copies(key) <= before or is_woken, f"a group of {key} is not woken"
+            assert is_woken or self.count_copies(key) <= before, f"a group of {key} is not woken"
         useless = (self.requeued & decisions.keys()) - helped
         in_vain = [key for key in useless if decisions[key].request.min_targets is None]
         self.decisions |= decisions
