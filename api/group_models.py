@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from api.models import ApiModel
-from api.waiting_models import GateModel, WaitingModel
+from api.waiting_models import GateModel, PreemptingModel, WaitingModel
 from fleet.explain.answer.parts import HookStatus
 
 GroupPhase = Literal["Missing", "Waiting", "Binding", "Scheduled", "TimedOut", "Degraded", "Unwinding"]
@@ -14,6 +14,7 @@ MemberState = Literal[
     "Binding",
     "Gated",
     "Waiting",
+    "Preempting",
     "InFlight",
     "WaitingForGroup",
     "Unschedulable",
@@ -37,7 +38,7 @@ class GroupModel(ApiModel, frozen=True, kw_only=True):
     since: str | None
     """Since when it waits."""
     deadline: str | None
-    """When it is given up; None for never."""
+    """When it is given up; None for never, and while room is made for it."""
     needed: int
     """How many members have to be bound together."""
     members: int
@@ -86,7 +87,7 @@ class GroupTrial(ApiModel, frozen=True, kw_only=True):
 class GroupMemberModel(ApiModel, frozen=True, kw_only=True):
     key: str
     state: MemberState
-    """Waiting is for approvals, WaitingForGroup for the other members."""
+    """Waiting is for approvals, Preempting for room, WaitingForGroup for the other members."""
     clusters: tuple[str, ...]
     """Where it is bound."""
     planned: tuple[str, ...]
@@ -95,6 +96,8 @@ class GroupMemberModel(ApiModel, frozen=True, kw_only=True):
     """How many clusters are missing in these because the caller may not read them."""
     gate: GateModel | None = None
     waiting: WaitingModel | None = None
+    preempting: PreemptingModel | None = None
+    """Where room is made or kept for it."""
     at: str = ""
     """Of the attempt that the following is from; empty if none is recorded."""
     trials: tuple[GroupTrial, ...] = ()

@@ -1,6 +1,8 @@
-"""The JSON of placements that wait for approval, and of answers to them."""
+"""The JSON of placements that wait for approval or for room, and of answers to them."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from api.models import ApiModel
 
@@ -72,6 +74,40 @@ class GateModel(ApiModel, frozen=True, kw_only=True):
     """Who may clear them, in words."""
     clearable: tuple[str, ...]
     """Those that the caller may clear here."""
+
+
+Phase = Literal["Selected", "Evicting", "Drained"]
+
+
+class VictimBudgetModel(ApiModel, frozen=True, kw_only=True):
+    """The disruption budget of a placement that has to leave."""
+
+    placement: str
+    rule: str
+    """As it is written: `maxUnavailable 1` or `minAvailable 50%`."""
+    disruptions: int
+    """How many clusters the placement may lose now."""
+
+
+class MakingRoomModel(ApiModel, frozen=True, kw_only=True):
+    """A cluster where room is made for the placement."""
+
+    cluster: str
+    phase: Phase
+    """Planned; its victims leave; they have left, and the room is kept."""
+    since: str
+    victims: tuple[str, ...]
+    """Placements that have to leave, as far as the caller may read them."""
+    hidden: int
+    """How many more there are."""
+    budgets: tuple[VictimBudgetModel, ...] = ()
+    """Of those that have one."""
+
+
+class PreemptingModel(ApiModel, frozen=True, kw_only=True):
+    clusters: tuple[MakingRoomModel, ...]
+    redacted: int
+    """How many more clusters there are that the caller may not read."""
 
 
 class AllowRequest(ApiModel, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from api.group_models import GroupModel
 from api.models import ApiModel, DecisionModel
-from api.waiting_models import DenialModel, GateModel, WaitingModel
+from api.waiting_models import DenialModel, GateModel, PreemptingModel, WaitingModel
 from fleet.explain.answer.parts import Answer
 
 
@@ -88,40 +88,6 @@ class EvaluationModel(ApiModel, frozen=True, kw_only=True):
     hidden: int = 0
     """How many clusters are missing from these lists because the caller may not read them."""
     summary: str
-
-
-Phase = Literal["Selected", "Evicting", "Drained"]
-
-
-class VictimBudgetModel(ApiModel, frozen=True, kw_only=True):
-    """The disruption budget of a placement that has to leave."""
-
-    placement: str
-    rule: str
-    """As it is written: `maxUnavailable 1` or `minAvailable 50%`."""
-    disruptions: int
-    """How many clusters the placement may lose now."""
-
-
-class MakingRoomModel(ApiModel, frozen=True, kw_only=True):
-    """A cluster where room is made for the placement."""
-
-    cluster: str
-    phase: Phase
-    """Planned; its victims leave; they have left, and the member does not report the room yet."""
-    since: str
-    victims: tuple[str, ...]
-    """Placements that have to leave, as far as the caller may read them."""
-    hidden: int
-    """How many more there are."""
-    budgets: tuple[VictimBudgetModel, ...] = ()
-    """Of those that have one."""
-
-
-class PreemptingModel(ApiModel, frozen=True, kw_only=True):
-    clusters: tuple[MakingRoomModel, ...]
-    redacted: int
-    """How many more clusters there are that the caller may not read."""
 
 
 class WhyAnswer(Answer, frozen=True, kw_only=True, rename="camel"):

@@ -55,8 +55,8 @@ from api.services.held.waiting import (
     list_denials,
     list_preemptions,
 )
-from api.waiting_models import DenialModel, GateModel, WaitingModel
-from api.why_models import PreemptingModel, QueueModel, Waker, WhyAnswer
+from api.waiting_models import DenialModel, GateModel, PreemptingModel, WaitingModel
+from api.why_models import QueueModel, Waker, WhyAnswer
 from fleet.errors import HistoryUnavailable
 from fleet.explain.answer.answer import AnswerContext, build_answer, state_of
 from fleet.explain.answer.parts import ProblemPart, State, StatusNote

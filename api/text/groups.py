@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from api.group_models import GroupList, GroupMemberModel, GroupModel, GroupTrial, GroupWhy
 from api.text.tables import render_plain_table
+from api.text.waiting import describe_rooms
 from fleet.explain.answer.sentences import format_moment, join_names
 from fleet.text_table import Page, finish, render_table
 
@@ -97,6 +98,8 @@ def _describe_member(member: GroupMemberModel) -> str:
         return f"held by {member.gate.by}: {member.gate.message}"
     if member.waiting is not None and member.waiting.waiting:
         return "; ".join(f"{each.rule or each.plugin} on {each.cluster}" for each in member.waiting.waiting)
+    if member.preempting is not None:
+        return "; ".join(describe_rooms(member.preempting))
     if member.answers:
         return "; ".join(
             f"{each.plugin} refuses {each.target or 'it'}" + (f": {each.message}" if each.message else "")

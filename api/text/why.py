@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Final
 
 from api.text.groups import describe_group
-from api.text.waiting import describe_approvers
-from api.why_models import PreemptingModel, QueueModel, WhyAnswer
+from api.text.waiting import describe_approvers, list_victims
+from api.waiting_models import PreemptingModel
+from api.why_models import QueueModel, WhyAnswer
 from fleet.explain.answer.rendering import WIDTH, render, render_cluster
 from fleet.explain.answer.sentences import format_moment, join_names
 from fleet.framework.approvals import PLUGIN
 from fleet.text_table import Page, render_table
+
+_EVICTING: Final = "DefaultPreemption"
 
 
 def render_why(answer: WhyAnswer, *, is_about_cluster: bool = False, page: Page | None = None) -> str:
@@ -56,7 +60,7 @@ def _render_hold(answer: WhyAnswer, page: Page) -> str:
     if answer.preempting is not None:
         return _render_preempting(answer.preempting, page)
     if answer.gate is not None or answer.waiting is None:
-        return ""
+        return _describe_vain(answer)
     cells = [
         [
             target.rule or target.plugin,
@@ -79,13 +83,21 @@ def _render_hold(answer: WhyAnswer, page: Page) -> str:
     return "\n".join(lines)
 
 
+def _describe_vain(answer: WhyAnswer) -> str:
+    """Why nothing is evicted for it. Of a group it stands in the message of that."""
+    searched = answer.attempt.post_filter
+    if answer.gate is not None or answer.group is not None or searched is None or searched.nomination:
+        return ""
+    return str(answer.attempt.notes.get(_EVICTING, {}).get("preemption", ""))
+
+
 def _render_preempting(preempting: PreemptingModel, page: Page) -> str:
     cells = [
         [
             each.cluster,
             each.phase,
             format_moment(each.since),
-            ", ".join((*each.victims, *([f"{each.hidden} you may not read"] if each.hidden else []))),
+            ", ".join(list_victims(each)) or "nothing",
             "; ".join(f"{budget.placement}: {budget.rule}, {budget.disruptions} may leave" for budget in each.budgets),
         ]
         for each in preempting.clusters

@@ -83,12 +83,21 @@ function drawClusters({ clusters, planned, redacted }) {
   return [links, redacted > 0 && ` ${redacted} that you may not read`, !links.length && !redacted && "–"];
 }
 
-function describeMember({ gate, waiting, answers, error, trials, state }) {
+function describeMember({ gate, waiting, preempting, answers, error, trials, state }) {
   if (gate) return `held by ${gate.by}: ${gate.message}`;
   if (waiting?.waiting.length) return `waits for ${waiting.waiting.map((target) => `${target.rule || target.plugin} on ${target.cluster}`).join(", ")}`;
+  if (preempting) return describeRooms(preempting);
   if (answers.length) return answers.map((answer) => `${answer.plugin} refuses ${answer.target || "it"}${answer.message && `: ${answer.message}`}`).join("; ");
   if (error || state !== "WaitingForGroup") return error;
   return trials.some((trial) => trial.fits) ? "fits, and waits for the others" : "not looked at: the others cannot reach the minimum";
+}
+
+function describeRooms({ clusters, redacted }) {
+  const rooms = clusters.map(({ cluster, phase, victims, hidden }) => {
+    const names = [...victims, ...(hidden > 0 ? [`${hidden} that you may not read`] : [])];
+    return names.length > 0 && phase !== "Drained" ? `room is made on ${cluster}: ${names.join(", ")} to leave` : `room is kept on ${cluster}`;
+  });
+  return [...rooms, ...(redacted > 0 ? [`room is made on ${redacted} that you may not read`] : [])].join("; ");
 }
 
 function drawTrials(members) {

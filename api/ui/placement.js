@@ -161,6 +161,7 @@ export async function showPlacement(main, key) {
       answer.gate && drawGate(answer.gate, isNow),
       isNow && answer.denials.length > 0 && h("ul", { id: "denials", class: "list", "aria-label": "Denials" }, answer.denials.map(drawDenial)),
       isNow && answer.preempting && drawPreempting(answer.preempting),
+      isNow && describeVain(answer) && h("p", { id: "in-vain", class: "note" }, describeVain(answer)),
       isNow && answer.group && drawGroup(answer.group),
       (answer.remarks || []).map((remark) => note(remark.text || remark.message || "")),
       state.problem && note(state.problem.message, "is-bad", state.problem.next),
@@ -188,12 +189,18 @@ export async function showPlacement(main, key) {
   }
 
   function drawPreempting({ clusters, redacted }) {
-    const victims = ({ victims: names, hidden }) => [names.map((name, index) => [index > 0 && ", ", h("a", { href: placementLink(name) }, name)]), hidden > 0 && `${names.length ? ", and " : ""}${hidden} that you may not read`];
+    const victims = ({ victims: names, hidden }) => [names.map((name, index) => [index > 0 && ", ", h("a", { href: placementLink(name) }, name)]), hidden > 0 && `${names.length ? ", and " : ""}${hidden} that you may not read`, names.length + hidden === 0 && "nothing"];
     return h("div", { id: "preempting" }, note("waits for room that is being made"),
       h("table", {}, h("thead", {}, h("tr", {}, ["room is made on", "phase", "since", "for it leave"].map((word) => h("th", { scope: "col" }, word)))),
         h("tbody", {}, clusters.map((room) => h("tr", { "data-cluster": room.cluster },
           h("td", {}, h("a", { href: clusterLink(room.cluster) }, room.cluster)), h("td", {}, room.phase), h("td", {}, time(room.since), " UTC"), h("td", {}, victims(room)))))),
       redacted > 0 && h("p", { class: "soft" }, `room is made on ${count(redacted, "cluster")} that you may not read`));
+  }
+
+  /** Why nothing is evicted for it. Of a group it stands in the message of that. */
+  function describeVain({ attempt: { postFilter, notes }, gate, group, preempting }) {
+    const hasSearched = postFilter && !postFilter.nomination.length && !gate && !group && !preempting;
+    return hasSearched && notes.DefaultPreemption?.preemption;
   }
 
   function drawGroup(group) {

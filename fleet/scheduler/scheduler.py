@@ -144,6 +144,8 @@ class Scheduler:
             else None
         )
         self._short_of_quota: set[PlacementKey] = set()
+        self._short_of_room: set[PlacementKey] = set()
+        """At least those whose attempts under way were rejected for it."""
         """Placements whose last decision lacked quota, also those that take every cluster and do not wait."""
         self._quotas = QuotaLedger(caches, self.companions.requests_of, on_change=self._report_quota_change)
         self._groups = Groups(
@@ -506,6 +508,10 @@ class Scheduler:
             self._short_of_quota.discard(key)
         else:
             self._short_of_quota.add(key)
+        if may_end_rejection(profile, rejectors, ROOM):
+            self._short_of_room.add(key)
+        else:
+            self._short_of_room.discard(key)
 
     def _report_quota_change(self, giving: PlacementKey | None) -> None:
         self._handlers.on_quota_change(self._list_helped_by_quota(giving))
@@ -519,7 +525,10 @@ class Scheduler:
         yield from (key for key in sorted(short, key=str) if self._quotas.has_room(key))
 
     def _report_freed(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
-        self._handlers.on_freed(cluster, before, after, giving=placement, may_help=self._waits_for_room)
+        self._short_of_room &= self._handlers.in_flight()
+        in_flight = sorted({*self._short_of_room, *self._loop.attempts.list_undecided()}, key=str)
+        seeking = filter(self._waits_for_room, (*self.queue.list_rejected(), *in_flight))
+        self._handlers.on_freed(cluster, before, after, giving=placement, seeking=seeking)
 
     def _report_room_given_up(self, cluster: str, requests: Booked, placement: PlacementKey) -> None:
         """It was kept for this placement."""
@@ -555,8 +564,6 @@ class Scheduler:
     def _waits_for_room(self, key: PlacementKey) -> bool:
         """What other plugins have refused would be refused again, give its room back, and wake the next."""
         rejectors = self._find_rejectors(key)
-        if rejectors is not None and not rejectors:  # most of those that wait for their first attempt
-            return False
         return may_end_rejection(self._profile_of_key(key), rejectors, ROOM)
 
     def _report_resident(self, group: ResidentGroup, placement: PlacementKey, event: str) -> None:

@@ -73,11 +73,11 @@ class Changing(Fleet):
         for name, resource in ((name, resource) for name in self.quotas_of[key] for resource in (CLUSTERS, "cpu")):
             quota = self.quotas[name]
             pool = [each for each in self.quotas if resource in self.quotas[each].min and resource in quota.min]
+            least = {each: self.quotas[each].min[resource] for each in pool}
             own = self.used[name][resource]
-            beyond = {each: self.used[each][resource] - self.quotas[each].min[resource] for each in pool if each != name}
+            beyond = {each: self.used[each][resource] - least[each] for each in pool if each != name}
             others = (
-                max(self.used[each][resource], min(self.used_before[each][resource], self.quotas[each].min[resource]))
-                for each in beyond
+                max(self.used[each][resource], min(self.used_before[each][resource], least[each])) for each in beyond
             )
             yield QuotaShare(
                 name,
@@ -86,7 +86,7 @@ class Changing(Fleet):
                 max=quota.max.get(resource),
                 min=quota.min.get(resource),
                 pool_used=own + sum(others) if pool else 0,
-                pool_min=sum(self.quotas[each].min[resource] for each in pool),
+                pool_min=sum(least.values()),
                 borrowers=tuple(sorted((each, amount) for each, amount in beyond.items() if amount > 0)),
             )
 

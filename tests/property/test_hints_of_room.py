@@ -250,7 +250,7 @@ class World:
             self._report_freed(dropped.cluster, before, booked, PlacementKey.parse(dropped.placement))
 
     def _report_freed(self, cluster: str, before: Booked, after: Booked, key: PlacementKey) -> None:
-        self.handlers.on_freed(cluster, before, after, giving=key, may_help=self._waits_for_room)
+        self.handlers.on_freed(cluster, before, after, giving=key, seeking=filter(self._waits_for_room, self.decisions))
 
     def _waits_for_room(self, key: PlacementKey) -> bool:
         decision = self.decisions.get(key)

@@ -14,8 +14,15 @@ from api.live.live import LivePlacement
 from api.live.live_groups import LiveGroup
 from api.live.queue_status import build_queue_model, find_queue_place
 from api.services.decisions.attempts import format_path, group_effects
-from api.services.held.waiting import describe_gate, describe_waiting, list_answerable, list_clearable
-from api.waiting_models import GateModel, WaitingModel
+from api.services.held.waiting import (
+    describe_gate,
+    describe_preempting,
+    describe_waiting,
+    list_answerable,
+    list_clearable,
+    list_preemptions,
+)
+from api.waiting_models import GateModel, PreemptingModel, WaitingModel
 from fleet.explain.answer.parts import HookStatus
 from fleet.framework.status import REJECTIONS, Code
 from fleet.history import HistoryAttempt
@@ -49,15 +56,19 @@ async def explain_member(
     queue = build_queue_model(backend.live, place, backend.effective.settings.queue, (), hides=visibility.redact)
     gate = describe_gate(backend, placement, queue, visibility, await list_clearable(permissions, placement))
     waiting = describe_waiting(backend, placement, visibility, await list_answerable(backend, permissions, placement))
+    victims = {victim for each in list_preemptions(placement) for victim in each.victims}
+    readable = await permissions.filter_placements(victims) if victims else ()
+    preempting = describe_preempting(backend.live, placement, visibility, readable)
     shown, to_be = (tuple(sorted(name for name in on if not visibility.hides(name))) for on in (bound, planned - bound))
     return GroupMemberModel(
         key=placement.key,
-        state=_find_state(_Signs(bound, planned, gate, waiting, queue.space, attempt, evidence)),
+        state=_find_state(_Signs(bound, planned, gate, waiting, preempting, queue.space, attempt, evidence)),
         clusters=shown,
         planned=to_be,
         redacted=len(bound | planned) - len(shown) - len(to_be),
         gate=gate,
         waiting=waiting,
+        preempting=preempting,
         at=format_timestamp(attempt.started) if attempt else "",
         trials=tuple(_build_trials(backend, group, evidence, visibility)),
         more_trials=evidence.more if evidence else 0,
@@ -74,6 +85,7 @@ class _Signs(NamedTuple):
     planned: Collection[str]
     gate: GateModel | None
     waiting: WaitingModel | None
+    preempting: PreemptingModel | None
     space: str
     attempt: HistoryAttempt | None
     evidence: MemberEvidence | None
@@ -88,6 +100,8 @@ def _find_state(signs: _Signs) -> MemberState:
         return "Gated"
     if signs.waiting is not None:
         return "Waiting" if signs.waiting.waiting or signs.waiting.redacted else "Binding"
+    if signs.preempting is not None:
+        return "Preempting"
     if signs.space == "in_flight":
         return "InFlight"
     if signs.attempt is None:

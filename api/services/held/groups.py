@@ -20,6 +20,7 @@ from api.live.backend import Backend
 from api.live.live import LivePlacement
 from api.live.live_groups import LiveGroup, find_group, iter_groups
 from api.services.held.group_members import explain_member, find_best_trial, list_bound, read_evidence, show_domain
+from api.services.held.waiting import list_preemptions
 from fleet.errors import HistoryUnavailable
 from fleet.history import History, HistoryAttempt
 from fleet.kube.scopes import find_scope
@@ -68,10 +69,11 @@ async def explain_group(backend: Backend, permissions: Permissions, key: Placeme
     best = {key: find_best_trial(evidence) for key, attempt in attempts.items() if (evidence := read_evidence(attempt))}
     newest = max(best, key=lambda key: attempts[key].started, default=None)
     waits = group.describe_state()[0] in ("Waiting", "TimedOut")
+    preempting = {member.key for member in members if member.preempting is not None}
     return GroupWhy(
         group=build_group_model(backend, group, visibility, readable),
         fitting=best[newest].fitting if newest is not None and waits else None,
-        blocking=tuple(key for key in sorted(best) if best[key].fits is False) if waits else (),
+        blocking=tuple(key for key in sorted(best.keys() - preempting) if best[key].fits is False) if waits else (),
         members=tuple(members[:limit]),
         more=len(members) - len(members[:limit]),
         note=note,
@@ -131,7 +133,8 @@ def build_group_model(
 ) -> GroupModel:
     state, condition = group.describe_state()
     hidden = sum(member not in readable for member in group.members)
-    is_bound = [list_bound(backend.live.find_placement(member)) for member in group.members]
+    placements = [backend.live.find_placement(member) for member in group.members]
+    has_room = any(placement is not None and list_preemptions(placement) for placement in placements)
     return GroupModel(
         kind=find_scope(group.key).group.kind,
         namespace=group.key.namespace,
@@ -140,10 +143,10 @@ def build_group_model(
         reason=condition.reason,
         message="" if hidden else condition.message,
         since=group.status.waiting_since,
-        deadline=group.deadline,
+        deadline=None if has_room else group.deadline,
         needed=group.needed,
         members=len(group.members),
-        placed=sum(map(bool, is_bound)),
+        placed=sum(map(bool, map(list_bound, placements))),
         hidden=hidden,
         domain=show_domain(backend, group, group.status.domain, visibility),
         topology_key=group.spec.topology_key,

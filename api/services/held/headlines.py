@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.waiting_models import GateModel, WaitingModel
-from api.why_models import PreemptingModel
+from api.waiting_models import GateModel, PreemptingModel, WaitingModel
 from fleet.explain.answer.parts import StatusNote
 from fleet.explain.answer.sentences import format_moment, join_names
 from fleet.scheduler.profiles.frameworks import Frameworks, describe_choice
@@ -22,7 +21,8 @@ def describe_gated(gate: GateModel) -> str:
 
 def describe_preempted(preempting: PreemptingModel) -> str:
     where = _join_clusters([each.cluster for each in preempting.clusters], preempting.redacted)
-    return f"nothing is bound yet, room is made on {where}; as the fleet is"
+    is_made = preempting.redacted or any(room.victims or room.hidden for room in preempting.clusters)
+    return f"nothing is bound yet, room is {'made' if is_made else 'kept'} on {where}; as the fleet is"
 
 
 def describe_waited(waiting: WaitingModel) -> str:

@@ -17,8 +17,18 @@ from api.http.problems import ProblemError, not_found, refusal
 from api.live.backend import Backend
 from api.live.live import LivePlacement, LiveState
 from api.live.queue_status import redact_message
-from api.waiting_models import DenialModel, GateModel, WaitingList, WaitingModel, WaitingTargetModel
-from api.why_models import MakingRoomModel, Phase, PreemptingModel, QueueModel, VictimBudgetModel
+from api.waiting_models import (
+    DenialModel,
+    GateModel,
+    MakingRoomModel,
+    Phase,
+    PreemptingModel,
+    VictimBudgetModel,
+    WaitingList,
+    WaitingModel,
+    WaitingTargetModel,
+)
+from api.why_models import QueueModel
 from fleet.clock import SECOND
 from fleet.framework.approvals import DENIED, PLUGIN, ApprovalFacts, find_expiry, judge, may_answer
 from fleet.informers.cache import PlacementKinds

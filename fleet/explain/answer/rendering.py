@@ -44,7 +44,7 @@ _GO_VALUE: Final = "&{"
 _RETAINED: Final = "retained"
 _ONLY_FITS: Final = "fit-not-selected"
 _NOT_ENOUGH: Final = "NOT ENOUGH (verified: it would fit, and others would be chosen)"
-_UNBOUND: Final = ("Queued", "Gated", "Waiting", "Binding")
+_UNBOUND: Final = ("Queued", "Gated", "Waiting", "Preempting", "Binding")
 """States in which what is chosen is not bound yet."""
 _EQUAL_SHOWN: Final = 3
 """Of clusters with the same remark."""

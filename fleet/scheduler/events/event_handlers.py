@@ -277,15 +277,16 @@ class EventHandlers:
         booked: Booked,
         *,
         giving: PlacementKey,
-        may_help: Callable[[PlacementKey], bool],
+        seeking: Iterable[PlacementKey],
     ) -> None:
-        """A placement gave room back, which may help some of the others."""
+        """A placement gave room back, which may help some of those that seek it."""
         present = self._caches.clusters.get(cluster)
         if not self._started or present is None:
             return
         self._event_started = self._clock.monotonic()
         diff = ClusterDiff(cluster=cluster, freed=True)
-        affected = [key for key in self._interests.find_affected(diff) if key != giving and may_help(key)]
+        reading = self._interests.find_affected(diff)
+        affected = [key for key in dict.fromkeys(seeking) if key != giving and key in reading]
         beside = self._read_beside(cluster, before), self._read_beside(cluster, booked)
         keys = self._select(affected, diff, present, present, *beside)
         self._requeue_affected(keys, trigger=str(diff))

@@ -33,6 +33,7 @@ from fleet.snapshot.frame import Frame
 _NO_TARGET: Final = Target("", -1, None, None)
 _MOST_NAMED: Final = 3
 _RECHECK_SECONDS: Final = 5.0
+_EVICTING: Final = "DefaultPreemption"
 ROOM_IS_MADE: Final = "room is being made for"
 """In the message of a group, before the names of members; no longer true once their room is given up."""
 
@@ -142,7 +143,7 @@ _Plan = dict[PlacementKey, dict[str, tuple[str, ...]]]
 
 class _Planned(NamedTuple):
     plan: _Plan
-    refused: Decision | None
+    refused: Decision | None = None
     """Of the first member that has no place even so."""
 
 
@@ -255,12 +256,13 @@ class GroupAttempt:
             if rules.unwinds:
                 self._reject(None, f"GroupUnwinding: bindings of group {self.name} are being given up")
                 return
-            trial = await self._search(rules)
+            trial, in_vain = await self._search(rules), ""
             if self._may_evict(rules, trial):
-                await self._make_room(rules, trial)
-            await self._reserve(rules, trial)
+                in_vain = await self._make_room(rules, trial)
+            await self._reserve(rules, trial, in_vain)
 
-    async def _reserve(self, rules: GroupRules, trial: _Trial) -> None:
+    async def _reserve(self, rules: GroupRules, trial: _Trial, in_vain: str) -> None:
+        """`in_vain`: why nothing is evicted for it, if that was tried."""
         results: dict[PlacementKey, PermitResult] = {}
         for key, choice in trial.choices.items():
             if choice.decision.newly_chosen and self._may_go_on(rules, trial, key):
@@ -283,7 +285,7 @@ class GroupAttempt:
         self._chosen = {key for key, result in results.items() if result.failure is None}
         for key, result in results.items():
             self._outcomes[key].set_result(result)
-        self._reject(trial, message, why, named)
+        self._reject(trial, message, why, named, in_vain)
 
     def _may_go_on(self, rules: GroupRules, trial: _Trial, key: PlacementKey) -> bool:
         """A member that was bound with the others moves by itself later."""
@@ -291,12 +293,19 @@ class GroupAttempt:
             return True
         return trial.choices[key].fits and (trial.fitting >= rules.needed or key in rules.planned)
 
-    def _reject(self, trial: _Trial | None, message: str, why: str = "", named: Collection[PlacementKey] = ()) -> None:
+    def _reject(
+        self,
+        trial: _Trial | None,
+        message: str,
+        why: str = "",
+        named: Collection[PlacementKey] = (),
+        in_vain: str = "",
+    ) -> None:
         """All that have no outcome yet. What is in place stays. The group says which members are the reason; to each of
         them only itself is named, as who may read it need not know the others."""
         choices = {} if trial is None else trial.choices
         placed = {} if self._rules is None else self._rules.placed
-        is_refused = False
+        is_refused, more = False, f"; {in_vain}" if in_vain else ""
         for key, outcome in self._outcomes.items():
             if outcome.done():
                 continue
@@ -310,10 +319,10 @@ class GroupAttempt:
                 target = _NO_TARGET if choice is None else next(iter(choice.decision.newly_chosen), _NO_TARGET)
                 own = () if choice is None or choice.fits else choice.decision.rejectors
                 text = f"{message}: {why} {key.name}" if key in named else message
-                outcome.set_exception(GroupRejected(text, target, own, self._describe(trial, key)))
+                outcome.set_exception(GroupRejected(text + more, target, own, self._describe(trial, key)))
         if is_refused:
             text = f"{message}: {why} {_list_names(named)}" if named else message
-            self._store.note_rejection(self.name, text, is_split=self._is_split)
+            self._store.note_rejection(self.name, text + more, is_split=self._is_split)
 
     def _describe(self, trial: _Trial | None, key: PlacementKey) -> Mapping[str, Any]:
         if trial is None or self._rules is None:
@@ -429,22 +438,26 @@ class GroupAttempt:
         waiting = {each.placement for each in self._read_frame().nominations if each.remaining}
         return sorted((key for key in rules.members if str(key) in waiting), key=str)
 
-    async def _make_room(self, rules: GroupRules, trial: _Trial) -> None:
-        """For as many members as are needed, or for none. Without a plan, it is the trial that tells why they wait."""
-        kept, plan = self._list_kept(rules), _Plan()
+    async def _make_room(self, rules: GroupRules, trial: _Trial) -> str:
+        """For as many members as are needed, or for none. Without a plan, it is the trial that tells why they wait;
+        returns why nothing is evicted for them: of the domain where most fit, the first member that stays without."""
+        kept, plan, in_vain = self._list_kept(rules), _Plan(), ""
         missing = rules.needed - len(kept) - sum(key not in self._members for key in rules.placed)
         if missing <= 0:
-            return
+            return ""
         clusters = frozenset[str]().union(*kept.values())
         members = [member for member in self._order_members() if member.key not in kept]
         for domain in self._list_domains(rules):
             if domain.clusters is None or clusters <= domain.clusters:
                 if not rules.same_clusters:
-                    plan = (await self._plan_evictions(members, Overlay(domain.clusters), missing)).plan
+                    plan, refused = await self._plan_evictions(members, Overlay(domain.clusters), missing)
                 else:
-                    plan = await self._plan_same(members, clusters or domain.clusters, missing)
-            if plan:
-                break
+                    plan, refused = await self._plan_same(members, clusters or domain.clusters, missing)
+                if plan:
+                    in_vain = ""
+                    break
+                if refused is not None and (not in_vain or domain.name == trial.domain.name):
+                    in_vain = _describe_vain(refused)
         for member in self._order_members():
             member.discard()
             choice = trial.choices.get(member.key)
@@ -455,18 +468,19 @@ class GroupAttempt:
                 member.record(choice.inputs, choice.decision)
             if member.may_evict and not plan and member.key not in kept:
                 member.seek_room()
+        return in_vain
 
-    async def _plan_same(self, members: list[GroupMember], allowed: frozenset[str] | None, missing: int) -> _Plan:
+    async def _plan_same(self, members: list[GroupMember], allowed: frozenset[str] | None, missing: int) -> _Planned:
         """What the first member gets is for all; a cluster that some member does not get is for none."""
         known = frozenset(self._list_names(self._read_frame())) if allowed is None else allowed
         while True:
             plan, refused = await self._plan_evictions(members, Overlay(known), missing, is_same=True)
             first = next(iter(plan.values()), {})
             if refused is None:
-                return plan if len(plan) == len(members) else {}
+                return _Planned(plan if len(plan) == len(members) else {})
             lacking = first.keys() - _list_clusters(refused) - {*refused.nomination}
             if not lacking or allowed is not None:
-                return {}
+                return _Planned({}, refused)
             known -= lacking
 
     async def _plan_evictions(
@@ -510,7 +524,8 @@ class GroupAttempt:
     def _list_domains(self, rules: GroupRules) -> Iterator[_Domain]:
         """The smallest first."""
         frame = self._read_frame()
-        taken = frozenset[str]().union(*rules.placed.values()).intersection(self._list_names(frame))
+        taken = frozenset[str]().union(*rules.placed.values())
+        taken &= frozenset(self._list_names(frame)) if taken else taken
         if rules.same_clusters:
             yield _Domain("", taken or None)
         elif not rules.topology_key:
@@ -574,6 +589,12 @@ def _fits_after(decision: Decision) -> bool:
     request = decision.request
     needed = request.min_targets or request.wanted or 0
     return bool(decision.nomination) and (decision.active or 0) + len(decision.nomination) >= needed
+
+
+def _describe_vain(refused: Decision) -> str:
+    return (
+        str(refused.notes.get(_EVICTING, {}).get("preemption", "")) or "nothing is evicted: its profile evicts nothing"
+    )
 
 
 def _list_clusters(decision: Decision) -> frozenset[str]:

@@ -15,7 +15,7 @@ DRAINED: Final = "Drained"
 _WORDS: Final = {
     SELECTED: "{victims} will leave {cluster}",
     EVICTING: "waits for {victims} to leave {cluster}",
-    DRAINED: "{victims} left {cluster}, whose report does not show the room yet",
+    DRAINED: "{victims} left {cluster}, where the room is kept",
 }
 
 
@@ -45,6 +45,8 @@ def describe_preemptions(key: PlacementKey, targets: Iterable[Preemption]) -> st
     """For those who may read the placement: they need not know of other namespaces."""
     texts = (
         _WORDS[target.phase].format(victims=_name_victims(key, target.victims), cluster=target.cluster)
+        if target.victims
+        else f"room is kept on {target.cluster}"
         for target in targets
     )
     return f"room is made for the placement: {'; '.join(texts)}"
@@ -55,4 +57,4 @@ def _name_victims(key: PlacementKey, victims: Iterable[str]) -> str:
     shown = [name for name in names if PlacementKey.parse(name).namespace == key.namespace]
     others = len(names) - len(shown)
     parts = [*shown, *([f"{others} of other namespaces"] if others else [])]
-    return ", ".join(parts) or "nothing"
+    return ", ".join(parts)

@@ -43,6 +43,9 @@ class AsyncQueue:
         item = self._queue.get(key)
         return None if item is None or item.state is ItemState.IN_FLIGHT else item.rejectors
 
+    def list_rejected(self) -> list[PlacementKey]:
+        return self._queue.list_rejected()
+
     def count_active(self) -> int:
         return self._queue.count_active()
 
