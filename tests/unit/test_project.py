@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,6 +111,20 @@ def test_a_make_target_that_is_named_exists(document: str) -> None:
     named = {word for words in re.findall(r"(?:^|`)make((?: [a-z-]+)+)", text, re.MULTILINE) for word in words.split()}
     assert named
     assert named <= make_targets()
+
+
+@pytest.mark.parametrize("version", [(3, 10), (3, 15)])
+def test_a_python_that_is_too_old_or_too_new_is_named_before_anything_is_installed(
+    tmp_path: Path, version: tuple[int, int]
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "import sys; sys.version_info = {version}; $2"\n')
+    python.chmod(0o755)
+    command = ["make", f"VENV={tmp_path}/venv", f"PYTHONS={python}", f"{tmp_path}/venv/bin/python"]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert made.returncode
+    assert "Fleet needs Python 3.11 to 3.14 with its venv module" in made.stderr
 
 
 def test_every_target_is_documented_and_phony() -> None:
