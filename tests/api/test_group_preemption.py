@@ -115,7 +115,7 @@ async def test_X_22_members_say_where_room_is_made_or_kept_until_they_are_bound(
 async def test_X_22_room_that_is_kept_when_a_victim_has_left_says_so_and_when_it_is_given_up(stage: Stage) -> None:
     await place(stage, "other", cpu="2", priority=0)
     await stage.world.soon_on("other", "ams-2")
-    await make_group(stage)
+    await make_group(stage, minCount=2)
     await place_members(stage, "2500m", "1500m")
     await soon_why(stage, is_making_room)
     await drop_binding(stage, "low")
@@ -127,8 +127,13 @@ async def test_X_22_room_that_is_kept_when_a_victim_has_left_says_so_and_when_it
     assert said == "room is made for the placement: low left ams-1, where the room is kept"
 
     await stage.world.delete(CLUSTER_SCOPED.placement, "p2")
-    why = await soon_why(stage, lambda why: len(why["members"]) == 1 and why["members"][0]["preempting"] is None)
+    why = await soon_why(stage, lambda why: why["group"]["reason"] == "GroupTooSmall" and not has_room(why))
     assert "room is" not in why["group"]["message"]
+    assert read_states(why) != {"p1": "Preempting"}
+
+
+def has_room(why: Json) -> bool:
+    return any(member["preempting"] is not None for member in why["members"])
 
 
 def has_phase(why: Json, phase: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from typing import Any, Final, Protocol
 
 import structlog
@@ -182,14 +183,16 @@ class EventHandlers:
             kinds.options.reflector.on_unreadable_gone = partial(self._on_unreadable_options_gone, kinds)
 
     def start(self) -> None:
-        """Once, when all caches are synced and this process leads: enqueues all that may have been left undone."""
+        """Once, when all caches are synced and this process leads: enqueues all that may have been left undone. Those
+        that wait for clusters are first."""
         self._started = True
         for kinds in self._caches.kinds:
             for binding in kinds.bindings.store.values():
                 if _is_terminating(binding.view.metadata, SCHEDULER_BINDING_CLEANUP):
                     self._release(kinds, binding)
-            for key in self._list_initial_keys(kinds):
-                self._queue.add(key, trigger=START_UP)
+        keys = chain.from_iterable(map(self._list_initial_keys, self._caches.kinds))
+        for key in sorted(keys, key=lambda key: not self._interests.is_waiting(key)):
+            self._queue.add(key, trigger=START_UP)
 
     def reload(
         self, *, is_changed: Callable[[Metadata | None], bool], is_moved: Callable[[Metadata | None], bool]

@@ -49,6 +49,13 @@ def test_start_up_adds_every_placement_with_a_latest_snapshot() -> None:
     assert world.queue.added == [("web", "StartUp"), ("team/api", "StartUp")]
 
 
+def test_P_14_start_up_adds_those_that_wait_for_clusters_before_those_that_have_them() -> None:
+    placed = [satisfied(a_snapshot(a_policy().pick_n(3), of=name)) for name in ("a", "b")]
+    world = World().saw(*placed, a_snapshot(of="pending"), a_snapshot(a_policy().in_namespace("team"), of="api"))
+    world.handlers.start()
+    assert [key for key, _ in world.queue.added] == ["pending", "team/api", "a", "b"]
+
+
 def test_D19_start_up_adds_terminating_placements_with_our_finalizer() -> None:
     world = World().saw(
         leaving(a_placement(SCHEDULER_CLEANUP, name="ours")),
