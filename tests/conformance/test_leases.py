@@ -77,15 +77,16 @@ def test_a_standby_takes_a_lease_when_it_is_given_back(hub: Hub) -> None:
 
 
 def test_who_holds_a_lease_on_a_hub_that_hangs_stops(target: str, tmp_path: Path) -> None:
-    async def scene(transport: Transport) -> None:
-        async def for_ever(_: Leadership) -> None:
-            own.pause()
-            await asyncio.Event().wait()
-
-        with pytest.raises(LeadershipLost, match="could not be renewed"):
-            await an_election(transport, "default/leader", "one", terms=SHORT).lead(for_ever)
-
     with new_hub(target, tmp_path / "hub") as own:
+
+        async def scene(transport: Transport) -> None:
+            async def for_ever(_: Leadership) -> None:
+                own.pause()
+                await asyncio.Event().wait()
+
+            with pytest.raises(LeadershipLost, match="could not be renewed"):
+                await an_election(transport, "default/leader", "one", terms=SHORT).lead(for_ever)
+
         play(own.access, scene)
 
 
