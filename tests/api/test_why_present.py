@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
+from api.live import warnings
+from api.live.warnings import WarningEvents
 from fleet.errors import Forbidden
 from fleet.kube.api import Method, Request
 from fleet.kube.events import EVENTS
@@ -179,6 +185,36 @@ async def test_a_hub_that_does_not_let_events_be_read_costs_no_answer(stage: Sta
     for placement in ("web", "big", "web"):
         assert (await stage.get(f"/v1/placements/-/{placement}/why")).status_code == 200
     assert len(refused) == 1  # and no other request for a while
+
+
+@alone
+async def test_who_asks_again_soon_does_not_wait_for_the_events_of_a_busy_hub(stage: Stage) -> None:
+    call, may_answer = stage.hub.call, asyncio.Event()
+    may_answer.set()
+
+    async def answer_when_told(request: Request) -> bytes:
+        if request.path.endswith("/namespaces/default/events") and request.method is Method.GET:
+            await may_answer.wait()
+        return await call(request)
+
+    stage.hub.call = answer_when_told  # type: ignore[method-assign]
+    await stage.world.create(EVENTS, a_warning(await stage.world.placement("web"), "dub-1 burns"))
+    backend = stage.app.state.shared.backend
+    placement = backend.live.get_placement("web")
+
+    for fresh, waits in ((600.0, False), (0.0, True)):
+        with pytest.MonkeyPatch.context() as patching:
+            patching.setattr(warnings, "_FRESH", fresh)
+            events = WarningEvents(stage.hub, clock=backend.live.clock)
+            told = await events.list_latest(placement)
+            assert told
+            may_answer.clear()
+            asking = [asyncio.create_task(events.list_latest(placement)) for _ in range(2)]
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert [task.done() for task in asking] == [not waits] * 2
+            may_answer.set()
+            assert await asyncio.gather(*asking) == [told] * 2
 
 
 def namespace_named(name: str) -> Json:
