@@ -25,7 +25,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
 
-    class Loop(uvloop.Loop):
+    class _Loop(uvloop.Loop):
         def close(self) -> None:
             """uvloop would keep the signals for itself: a process that hangs afterwards could not be stopped by one."""
             super().close()
@@ -33,7 +33,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
                 if getattr(signal.getsignal(number), "__self__", None) is self:
                     signal.signal(number, default)
 
-    return Loop
+    return _Loop
 
 
 def tune_interpreter() -> None:
