@@ -280,7 +280,7 @@ POSTS = (
 @alone
 async def test_the_right_of_an_operator_is_that_to_the_path_that_was_matched(stage: Stage) -> None:
     """The URL is put together from what the client sends beside, such as its Host."""
-    rules = [{"nonResourceURLs": [f"/fleet{CONFIG}"], "verbs": ["get"]}]
+    rules = [{"nonResourceURLs": [f"/fleet{CONFIG}"], "verbs": ["get", "post"]}]
     await stage.world.create(ROLES, {"metadata": {"name": "stan"}, "rules": rules})
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "stan"}
     subjects = [{"apiGroup": RBAC, "kind": "User", "name": "stan"}]
@@ -290,8 +290,9 @@ async def test_the_right_of_an_operator_is_that_to_the_path_that_was_matched(sta
     with pytest.MonkeyPatch.context() as patching:
         patching.setattr(Request, "url", URL(f"http://fleet{CONFIG}"))
         codes = [(await stage.get(path, STRANGER)).status_code for path in paths]
+        codes.append((await stage.post("/v1/replay", {}, STRANGER)).status_code)
 
-    assert codes == [OK, FORBIDDEN, FORBIDDEN]
+    assert codes == [OK, FORBIDDEN, FORBIDDEN, FORBIDDEN]
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/plain", "text/event-stream"])
