@@ -15,7 +15,6 @@ import pytest
 
 from fleet.history import History, migrate
 from tests.control_plane.instance import free_port
-from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 from tests.e2e.hub import Hub, soon
 from tests.e2e.world import World
 from tests.postgres import Postgres, running_postgres
@@ -23,6 +22,8 @@ from tests.postgres import Postgres, running_postgres
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 
 FLEET: Final = (sys.executable, "-m", "fleet.cli")
+WITHIN: Final = 30.0
+"""Seconds until an outage is in the metrics."""
 SINCE: Final = "fleet_history_unavailable_since_seconds"
 
 
@@ -53,7 +54,7 @@ outages = pytest.mark.parametrize("outage", [killed, paused])
 def test_the_init_container_gives_up(server: Postgres, outage: Outage) -> None:
     command = [*FLEET, "migrate", f"--url={server.url('postgres')}", "--best-effort"]
     with outage(server):
-        done = subprocess.run(command, timeout=SECONDS_TO_HAPPEN, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, timeout=WITHIN, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Fleet runs without history until then" in done.stderr
 
@@ -90,7 +91,7 @@ def test_the_controller_starts_decides_and_records_what_it_decided_later(
                     await soon(is_ready)
                     await world.place("web", {"placementType": "PickN", "numberOfClusters": 1})
                     await world.soon_on("web", "a")
-                    await soon(is_reported)
+                    await soon(is_reported, within=WITHIN)
                     assert await is_ready()
                 except BaseException:
                     process.kill()
