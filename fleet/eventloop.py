@@ -26,12 +26,16 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
 
     class _Loop(uvloop.Loop):
+        def __init__(self) -> None:
+            super().__init__()
+            self._handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
         def close(self) -> None:
             """uvloop would keep the signals for itself: a process that hangs afterwards could not be stopped by one."""
             super().close()
-            for number, default in ((signal.SIGTERM, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+            for number, before in self._handlers.items():
                 if getattr(signal.getsignal(number), "__self__", None) is self:
-                    signal.signal(number, default)
+                    signal.signal(number, before)
 
     return _Loop
 
