@@ -144,9 +144,9 @@ class Scheduler:
             else None
         )
         self._short_of_quota: set[PlacementKey] = set()
+        """Placements whose last decision lacked quota, also those that take every cluster and do not wait."""
         self._short_of_room: set[PlacementKey] = set()
         """At least those whose attempts under way were rejected for it."""
-        """Placements whose last decision lacked quota, also those that take every cluster and do not wait."""
         self._quotas = QuotaLedger(caches, self.companions.requests_of, on_change=self._report_quota_change)
         self._groups = Groups(
             caches, self.table, self.companions, self._quotas, requests_of=self.companions.requests_of, clock=clock
