@@ -14,7 +14,7 @@ from fleet.demo.workloads import Workloads
 from fleet.kube.api import Api
 
 FIRST_SIZE: Final = 12
-TOURED: Final = frozenset({"atl-1", "bom-1", "dub-1", "iad-1", "iad-2"})
+TOURED: Final = frozenset({"atl-1", "bom-1", "dub-1", "iad-1", "sin-2"})
 """The clusters that the tours of the documentation change: they do not change by themselves."""
 VISIBLE_DELAYS: Final = AgentDelays(binding=0.5, applying=1.5, removing=1.0)
 """Slow enough to be visible."""

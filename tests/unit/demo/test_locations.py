@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 
+from fleet.demo.demo import TOURED
 from fleet.demo.locations import LONGEST_FLEET, find_location, location_at
 
 DOZEN = [location_at(number) for number in range(12)]
@@ -18,6 +21,16 @@ def test_a_dozen_members_have_what_policies_ask_for() -> None:
     assert {one.tier for one in DOZEN} == {"gold", "silver", "bronze"}
     assert len({one.core_price for one in DOZEN}) == 12
     assert [one.name for one in DOZEN if one.taints] == ["dub-gpu-2", "ams-2"]
+
+
+def test_the_cluster_that_the_tour_relabels_lacks_nothing_else_for_as_long_as_a_tour_takes() -> None:
+    readme = Path(__file__).parents[3].joinpath("README.md").read_text(encoding="utf-8")
+    (name,) = re.findall(r"kubectl label membercluster (\S+) env=prod", readme)
+    location = find_location(name)
+
+    assert name in TOURED
+    assert (location.env, location.taints) == ("staging", ())
+    assert location.nodes >= 7, "storefront wants 4, and sizes drift"
 
 
 def test_no_two_members_of_the_largest_fleet_share_a_name() -> None:
