@@ -110,6 +110,17 @@ def distance(one: str, other: str) -> int:
     return row[-1]
 
 
+def are_exchanged(one: str, other: str) -> bool:
+    """Two neighbouring letters, and nothing else."""
+    differing = [place for place, (letter, facing) in enumerate(zip(one, other, strict=False)) if letter != facing]
+    return (
+        len(one) == len(other)
+        and len(differing) == 2
+        and differing[1] == differing[0] + 1
+        and sorted(one) == sorted(other)
+    )
+
+
 def shortens(short: str, long: str) -> bool:
     """Whether letters can be left out of `long` so that `short` is left, by trying both for each letter."""
     if not short:
@@ -124,7 +135,7 @@ def degree(word: str, name: str) -> tuple[int, int] | None:
         return 0, 0
     if last == other_last:
         return 1, 0
-    apart = distance(last, other_last)
+    apart = 1 if are_exchanged(last, other_last) else distance(last, other_last)
     if apart <= min(max(len(last) // 3, 1), 3) and apart < len(other_last):
         return 2, apart
     short, long = sorted((last, other_last), key=len)

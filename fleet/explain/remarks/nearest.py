@@ -1,8 +1,8 @@
 """The nearest name: the one that was probably meant by a name that does not exist.
 
 Nearness has four degrees, of which the first that applies counts: equal but for case and separators (`iad1`, `iad-1`),
-equal after the prefix (`topology.kubernetes.io/region`, `region`), few letters apart (`shopp`, `shop`), and one an
-abbreviation of the other (`production`, `prod`).
+equal after the prefix (`topology.kubernetes.io/region`, `region`), few letters apart (`shopp`, `shop`; two that are
+exchanged, `evn`, are one mistake), and one an abbreviation of the other (`production`, `prod`).
 """
 
 from __future__ import annotations
@@ -75,16 +75,24 @@ class _Target:
         self._places: dict[str, int] = {}
         for place, letter in enumerate(self.last):
             self._places[letter] = self._places.get(letter, 0) | 1 << place
+        self._exchanged = {
+            f"{self.last[:at]}{second}{first}{self.last[at + 2 :]}"
+            for at, (first, second) in enumerate(pairwise(self.last))
+        }
 
     def may_be_near(self, name: str, best: Nearness | None) -> bool:
         """Cheap: false only for names that are no nearer than the best so far. With fewer mistakes than pieces, one
         piece has none."""
         most = self._most if best is None or best[0] > _FEW_MISTAKES else best[1] - 1
-        if abs(len(name) - len(self.last)) <= most and any(piece in name for piece in self._pieces[most]):
+        if abs(len(name) - len(self.last)) <= most and (
+            name in self._exchanged or any(piece in name for piece in self._pieces[most])
+        ):
             return True
         return (best is None or best[0] > _FEW_MISTAKES) and name[:2] == self.last[:2]
 
     def compare(self, name: str) -> Nearness | None:
+        if name in self._exchanged:
+            return (_FEW_MISTAKES, 1)
         if abs(len(name) - len(self.last)) <= self._most:
             distance = self._count_mistakes(name)
             if distance <= self._most and distance < len(name):

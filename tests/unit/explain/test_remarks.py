@@ -50,6 +50,7 @@ def texts(policy: PolicyBuilder, fleet: Sequence[ClusterBuilder] = FLEET, hidden
     "policy, message",
     [
         (a_policy().require(label("Env", "In", "prod")), "label Env; did you mean env, which is on 3 of 3?"),
+        (a_policy().require(label("evn", "In", "prod")), "label evn; did you mean env, which is on 3 of 3?"),
         (a_policy().require(label("tier", "Exists")), "label tier"),
         (a_policy().require(label("tier", "NotIn", "gold")), "label tier, so NotIn excludes no cluster"),
         (
