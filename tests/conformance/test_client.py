@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from fleet.model.views import MemberCluster, Observed
 from tests.conformance.conftest import Restartable
 from tests.conformance.crds import install_crds
 from tests.conformance.documents import a_cluster
+from tests.conformance.embedded import new_hub
 from tests.conformance.hub import Hub
 from tests.conformance.playing import play
 from tests.control_plane.access import kubeconfig
@@ -186,6 +188,13 @@ def test_others_may_do_less(hub: Hub) -> None:
                 await transport.call(Request(Method.GET, _clusters().collection()))
 
     asyncio.run(scene())
+
+
+@pytest.fixture
+def restartable(target: str, tmp_path: Path) -> Iterator[Restartable]:
+    """For one test: a hub ends with the thread that starts it again."""
+    with new_hub(target, tmp_path / "hub") as hub:
+        yield hub
 
 
 def test_a_store_survives_a_restart_of_the_hub(restartable: Restartable, unique: str) -> None:
