@@ -146,7 +146,7 @@ class Scheduler:
         self._short_of_quota: set[PlacementKey] = set()
         """Placements whose last decision lacked quota, also those that take every cluster and do not wait."""
         self._short_of_room: set[PlacementKey] = set()
-        """At least those whose attempts under way were rejected for it."""
+        """Placements whose last decision was rejected for it, also those that take every cluster and do not wait."""
         self._quotas = QuotaLedger(caches, self.companions.requests_of, on_change=self._report_quota_change)
         self._groups = Groups(
             caches, self.table, self.companions, self._quotas, requests_of=self.companions.requests_of, clock=clock
@@ -525,9 +525,9 @@ class Scheduler:
         yield from (key for key in sorted(short, key=str) if self._quotas.has_room(key))
 
     def _report_freed(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
-        self._short_of_room &= self._handlers.in_flight()
-        in_flight = sorted({*self._short_of_room, *self._loop.attempts.list_undecided()}, key=str)
-        seeking = filter(self._waits_for_room, (*self.queue.list_rejected(), *in_flight))
+        self._short_of_room = {key for key in self._short_of_room if self._caches.placement(key) is not None}
+        short = sorted({*self._short_of_room, *self._loop.attempts.list_undecided()}, key=str)
+        seeking = filter(self._waits_for_room, (*self.queue.list_rejected(), *short))
         self._handlers.on_freed(cluster, before, after, giving=placement, seeking=seeking)
 
     def _report_room_given_up(self, cluster: str, requests: Booked, placement: PlacementKey) -> None:

@@ -18,6 +18,7 @@ from tests.e2e.world import ANYTHING
 IN_VAIN: Final = "nothing is evicted: of 5 clusters, 1 have bindings that could leave, and 0 would have room then"
 MADE: Final = "2 are needed: room is being made for p1"
 Json = dict[str, Any]
+TWO: Final[Json] = {"placementType": "PickN", "numberOfClusters": 2}
 
 
 def with_groups(test: Callable[[Stage], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
@@ -39,12 +40,12 @@ def with_groups(test: Callable[[Stage], Coroutine[Any, Any, None]]) -> Callable[
     return run
 
 
-async def place_members(stage: Stage, *cpu: str) -> None:
+async def place_members(stage: Stage, *cpu: str, policy: Json = ONE) -> None:
     """p1, p2 and so on."""
     for number, amount in enumerate(cpu, 1):
         options: Json = {"priority": 10, "group": "shards", "requests": {"cpu": amount}}
         await stage.world.create(CLUSTER_SCOPED.options, {"metadata": {"name": f"p{number}"}, "spec": options})
-        spec = {"resourceSelectors": [ANYTHING], "policy": ONE}
+        spec = {"resourceSelectors": [ANYTHING], "policy": policy}
         await stage.world.create(CLUSTER_SCOPED.placement, {"metadata": {"name": f"p{number}"}, "spec": spec})
 
 
@@ -74,6 +75,16 @@ async def test_X_22_a_group_that_room_was_sought_for_in_vain_says_why_nothing_le
     assert [member["preempting"] for member in why["members"]] == [None, None]
     for path in (WHY, "/v1/groups", "/v1/placements/-/p1/why", "/v1/placements/-/p2/why"):
         assert refusal in await read_text(stage, path)
+
+
+@with_groups
+async def test_a_group_whose_member_gets_some_of_its_clusters_says_nothing_of_evictions(stage: Stage) -> None:
+    await make_group(stage)
+    await place_members(stage, "1500m", policy=TWO)
+
+    why = await soon_why(stage, lambda why: "no place for p1" in why["group"]["message"])
+
+    assert why["group"]["message"].endswith("no place for p1")
 
 
 @with_groups

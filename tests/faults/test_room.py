@@ -236,6 +236,24 @@ async def test_room_that_is_given_back_wakes_those_that_fit_there(tmp_path: Path
         assert len(scene.attempts.of("does-not")) == attempts["does-not"]
 
 
+@virtual
+async def test_room_that_is_given_back_is_taken_by_a_placement_that_takes_every_cluster_and_does_not_wait(
+    tmp_path: Path,
+) -> None:
+    async with a_scene(tmp_path, ROOMY) as scene:
+        await join(scene.world, "ams", cpu="1")
+        await scene.place("filler", ONE, requests="cpu=1")
+        await soon(lambda: _is_on(scene, "filler", "ams"))
+        await join(scene.world, "dub", cpu="10")
+        await scene.place("all", ALL, requests="cpu=1")
+        await soon(lambda: _uses(scene, "all", "dub"))
+        await asyncio.sleep(30)
+
+        await scene.world.delete(CLUSTER_SCOPED.placement, "filler")
+
+        await soon(lambda: _uses(scene, "all", "ams", "dub"))
+
+
 async def _is_on(scene: Scene, placement: str, cluster: str) -> bool:
     return (await list_bound(scene)).get(placement) == cluster
 

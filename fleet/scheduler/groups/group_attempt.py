@@ -592,9 +592,8 @@ def _fits_after(decision: Decision) -> bool:
 
 
 def _describe_vain(refused: Decision) -> str:
-    return (
-        str(refused.notes.get(_EVICTING, {}).get("preemption", "")) or "nothing is evicted: its profile evicts nothing"
-    )
+    """Empty where nothing was looked for: a member that gets some of its clusters evicts nothing."""
+    return str(refused.notes.get(_EVICTING, {}).get("preemption", ""))
 
 
 def _list_clusters(decision: Decision) -> frozenset[str]:
