@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS
 from tests.api.stage import Json, Stage, a_stage
+from tests.e2e.hub import soon
 from tests.e2e.world import ANYTHING, all_recorded
 
 ROOMY: Final = """
@@ -60,6 +61,28 @@ def test_X_13_what_is_booked_is_shown_and_every_attempt_replays(tmp_path: Path) 
         await all_recorded(stage.controller, stage.history)
         report = (await stage.post("/v1/replay", {"select": {"limit": 100}})).json()
         assert (report["same"], report["skipped"]) == (report["attempts"], [])
+
+    with_a_stage(tmp_path, test)
+
+
+def test_what_a_placement_takes_of_room_and_quotas_is_nothing_against_its_clusters(tmp_path: Path) -> None:
+    async def test(stage: Stage) -> None:
+        quota = {"metadata": {"name": "all"}, "spec": {"max": {"cpu": "4"}}}
+        await stage.world.create(CLUSTER_SCOPED.quota, quota)
+        await place(stage, "fits", "cpu=2", 2)
+        await stage.world.soon_on("fits", "ams-1", "ams-2")
+        await stage.world.taint("ams-2", {"key": "down", "effect": "NoSchedule"})
+
+        async def list_concerns() -> dict[str, list[str]]:
+            why = await stage.json("/v1/placements/-/fits/why?fixes=none")
+            rows = [row for row in why["attempt"]["clusters"] if row["standing"] == "kept"]
+            return {row["name"]: [concern["reason"] for concern in row["concerns"]] for row in rows}
+
+        async def is_known() -> bool:
+            return any((await list_concerns()).values())
+
+        await soon(is_known)
+        assert await list_concerns() == {"ams-1": [], "ams-2": ["UntoleratedTaint"]}
 
     with_a_stage(tmp_path, test)
 

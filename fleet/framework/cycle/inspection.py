@@ -6,9 +6,11 @@ The same hooks run again on the same inputs. Nothing is decided, and the decisio
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
+
+import msgspec
 
 from fleet.framework.cycle.cycle import Cycle, DecisionInput, decide
 from fleet.framework.cycle.decision import Decision, Outcome
@@ -17,6 +19,8 @@ from fleet.framework.operations import Action
 from fleet.framework.state import CycleState
 from fleet.framework.types import PluginTraits
 from fleet.framework.verdicts import FilterRejection
+from fleet.model.keys import BOUND, SCHEDULED, UNSCHEDULED
+from fleet.model.views import Binding
 from fleet.snapshot.columns.bitset import from_rows
 
 _IDLE: Final = (Outcome.UNCHANGED, Outcome.SHRINK)
@@ -36,11 +40,17 @@ def judge_all(decision: Decision, inp: DecisionInput) -> list[tuple[str, FilterR
 
 
 def judge_unplaced(inp: DecisionInput) -> list[tuple[str, FilterRejection]]:
-    """The same as if the placement had no binding yet: what each filter has against a cluster by itself, not against a
-    second binding for it or against one more in its domain."""
-    cycle = _again(replace(inp, bindings=()))
+    """The same as if the placement gave up its clusters: what each filter has against a cluster by itself, not against
+    a second binding for it, against one more in its domain, or for want of what the placement takes itself."""
+    cycle = _again(replace(inp, bindings=tuple(_give_up(inp.bindings))))
     narrowing = cycle.runner.run_pre_filter(inp.frame)
     return cycle.runner.judge_all(inp.frame, narrowing)
+
+
+def _give_up(bindings: Iterable[Binding]) -> Iterator[Binding]:
+    for binding in bindings:
+        if binding.spec.state in (SCHEDULED, BOUND, UNSCHEDULED) and not binding.metadata.deletion_timestamp:
+            yield msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, state=UNSCHEDULED))
 
 
 def find_unfit(inp: DecisionInput, clusters: Iterable[str]) -> tuple[str, str] | None:
