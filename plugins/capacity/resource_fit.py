@@ -36,13 +36,14 @@ from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Ve
 from fleet.model.keys import NODE_COUNT
 from fleet.model.views import PlacementPolicy
 from fleet.snapshot.capacity import MILLI
-from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Mask, Rows, from_bools
+from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Mask, Rows, from_bools, from_rows, to_rows
 from fleet.snapshot.frame import Frame
 
 GROWTH_PROPERTY: Final = "scaling.fleet.dev/max-"
 """Of a cluster, followed by a resource: how much of it the cluster may have after it has scaled up."""
 
 _INSUFFICIENT, _NEVER, _UNKNOWN = 1, 2, 3
+_BANDS: Final = 10
 _EVENTS: Final = (
     ClusterEvent(ClusterEventKind.UPDATE_CAPACITY),
     ClusterEvent(ClusterEventKind.UPDATE_LABELS, (EVERY_LABEL,)),
@@ -198,12 +199,20 @@ class ResourceFit(RoomReservation, PluginTraits):
     def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
         return _EVENTS
 
+    def split_by_distance(self, req: PlacementRequest, frame: Frame, rows: int) -> list[int]:
+        """By the greatest share of a request that is missing: those that lack least, then the others by tenths."""
+        members = to_rows(rows, frame.size)
+        lacks = np.minimum(_weigh_lacks(req, frame)[members], 1)
+        bands = np.where(lacks == lacks.min(initial=np.inf), -1, np.floor(lacks * _BANDS))
+        return [from_rows(members[bands == band].tolist()) for band in np.unique(bands)]
+
     def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion]:
         """Smaller requests, or more room on the clusters that lack least."""
         if rejected.reason == self.REASONS[_UNKNOWN].name:
             return
         req, frame = rejected.request, rejected.frame
-        rows = sorted(frame.sort_by_name(rejected.rows), key=lambda row: _weigh_lack(req, frame, row))
+        lacks = _weigh_lacks(req, frame)
+        rows = sorted(frame.sort_by_name(rejected.rows), key=lambda row: float(lacks[row]))
         fitting: dict[tuple[tuple[str, int], ...], None] = {}
         for row in rows[max(rejected.need, 1) - 1 :]:
             fitting[tuple(_list_fitting(req, frame, row))] = None
@@ -260,11 +269,14 @@ def _is_reason(req: PlacementRequest, frame: Frame, row: int, resource: str, rea
     return True
 
 
-def _weigh_lack(req: PlacementRequest, frame: Frame, row: int) -> float:
-    """The greatest share of a request that is missing."""
-    short = _list_short(req, frame, row)
-    shares = (short[name] / amount for name, amount in read_row(req, frame, row).items() if amount)
-    return max(shares, default=0.0)
+def _weigh_lacks(req: PlacementRequest, frame: Frame) -> FloatArray:
+    """By row the greatest share of a request that is missing; 0 or less if nothing is."""
+    worst: FloatArray = np.zeros(frame.size)
+    for resource, amount in read_amounts(req, frame).items():
+        room = frame.capacity(resource)
+        short = np.where(room.known, amount - room.free(priority=req.priority, placement=req.key), 0)
+        worst = np.maximum(worst, np.divide(short, amount, out=np.zeros(frame.size), where=amount > 0))
+    return worst
 
 
 def _list_fitting(req: PlacementRequest, frame: Frame, row: int) -> Iterator[tuple[str, int]]:

@@ -26,8 +26,8 @@ async def place(stage: Stage, name: str, requests: str, number: int) -> None:
     await stage.world.create(CLUSTER_SCOPED.placement, {"metadata": metadata, "spec": spec})
 
 
-async def report_all(stage: Stage) -> None:
-    for name, free in FREE.items():
+async def report_all(stage: Stage, free_of: dict[str, str] = FREE) -> None:
+    for name, free in free_of.items():
         usage = {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}, "available": {"cpu": free}}
         patch: Json = {"status": {"resourceUsage": usage}}
         await stage.world.patch(MEMBER_CLUSTERS, name, patch, subresource="status")
@@ -83,6 +83,18 @@ def test_what_a_placement_takes_of_room_and_quotas_is_nothing_against_its_cluste
 
         await soon(is_known)
         assert await list_concerns() == {"ams-1": [], "ams-2": ["UntoleratedTaint"]}
+
+    with_a_stage(tmp_path, test)
+
+
+def test_X_14_the_cluster_that_lacks_least_is_the_closest(tmp_path: Path) -> None:
+    async def test(stage: Stage) -> None:
+        await report_all(stage, {"ams-1": "0", "ams-2": "100m", "dub-1": "2", "dub-2": "1500m"})
+        await place(stage, "large", "cpu=3", 1)
+        await stage.world.soon_scheduled("large", status="False")
+        attempt = (await stage.json("/v1/placements/-/large/why?fixes=none"))["attempt"]
+        assert attempt["groups"][0]["closest"] == {"cluster": "dub-1", "lacks": "cpu 3 (2 free)"}
+        assert [row["name"] for row in attempt["clusters"]] == ["dub-1", "dub-2", "ams-2", "ams-1", "osl-1"]
 
     with_a_stage(tmp_path, test)
 
