@@ -142,6 +142,8 @@ async def test_X_22_the_text_and_the_answer_about_a_member_say_the_same(stage: S
         said = (await stage.get(f"/v1/placements/-/{member}/why", Accept="text/plain")).text
         assert "its group shards waits since " in said
         assert "2 are needed: no place for big-shard" in said
+        alone = "clusters and fixes are those of this placement alone; its group shards needs places for 2 members"
+        assert alone in " ".join(said.split())
 
 
 @with_groups
