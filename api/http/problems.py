@@ -83,7 +83,12 @@ def refusal(
 
 
 def not_found(object: str, next: str) -> ProblemError:
-    return refusal(404, f"{object} was never seen here", object=object, next=next)
+    """Of what the history would know if it had ever been there."""
+    return not_there(f"{object} was never seen here", next, object=object)
+
+
+def not_there(detail: str, next: str, *, object: str) -> ProblemError:
+    return refusal(404, detail, object=object, next=next)
 
 
 def unprocessable(field: str, value: Any, detail: str, next: str, *, object: str = "") -> ProblemError:

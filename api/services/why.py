@@ -42,6 +42,7 @@ from api.services.held.groups import find_group_of
 from api.services.held.headlines import (
     describe_foreign,
     describe_gated,
+    describe_grouped,
     describe_preempted,
     describe_waited,
     note_foreign,
@@ -75,7 +76,6 @@ FixMode = Literal["none", "fast", "deep"]
 EDIT_CLUSTERS: Final = AccessRequest(verb="update", group=MEMBER_CLUSTERS.group, resource=MEMBER_CLUSTERS.plural)
 _OTHER_CONFIGURATION: Final = "OtherConfiguration"
 _STATUS_IS_OLDER: Final = "StatusIsOlder"
-_DECIDED_ALONE: Final = "DecidedAlone"
 _REFUSALS: Final = frozenset(map(str, REJECTIONS))
 _DELETED: Final = frozenset({AttemptResult.CLEANED_UP.value, AttemptResult.GONE.value})
 
@@ -119,7 +119,9 @@ class _Held:
             return describe_gated(self.gate)
         if self.preempting is not None:
             return describe_preempted(self.preempting)
-        return "" if self.waiting is None else describe_waited(self.waiting)
+        if self.waiting is not None:
+            return describe_waited(self.waiting)
+        return "" if self.group is None else describe_grouped(self.group)
 
     @property
     def state(self) -> State | None:
@@ -385,7 +387,6 @@ def _build_context(
         )
         notes += list(list_status_notes(placement.placement, shows_messages=visibility.is_whole))
         notes += map(_describe_warning, record.warnings if visibility.is_whole else ())
-        notes += _describe_group(held.group)
         published = read_published_state(placement.placement, placement.snapshot)
         if is_foreign:
             state = "ForeignScheduler"
@@ -423,15 +424,6 @@ def _describe_configuration(backend: Backend, attempt: HistoryAttempt) -> Status
         "how the configuration here would have decided"
     )
     return StatusNote(reason=_OTHER_CONFIGURATION, message=message)
-
-
-def _describe_group(group: GroupModel | None) -> Iterator[StatusNote]:
-    if group is not None and group.placed < group.needed:
-        message = (
-            f"clusters and fixes are those of this placement alone; its group {group.name} needs places for "
-            f"{group.needed} members at once"
-        )
-        yield StatusNote(reason=_DECIDED_ALONE, message=message)
 
 
 def _describe_warning(event: WarningEvent) -> StatusNote:

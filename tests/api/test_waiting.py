@@ -241,7 +241,7 @@ def test_what_is_not_waited_for_cannot_be_answered(tmp_path: Path, body: Any, st
             answer = await desk.post(f"/v1/waiting/{desk.uid}/allow", body)
             assert (answer.status_code, answer.json()["field"]) == (status, field)
             unknown = await desk.post("/v1/waiting/no-such-uid/allow", {"plugin": PLUGIN})
-            assert unknown.status_code == 404
+            assert (unknown.status_code, unknown.json()["detail"]) == (404, "no-such-uid does not wait for approval")
 
     asyncio.run(run())
 
@@ -458,7 +458,8 @@ def test_X_06_gates_are_cleared_by_those_who_may_change_the_options(tmp_path: Pa
             assert (await desk.post(f"{path}/review/clear", {})).status_code == 403
             cleared = await desk.post(f"{path}/review/clear", {}, ADMIN)
             assert (cleared.status_code, cleared.json()) == (200, {"remaining": ["freeze"]})
-            assert (await desk.post(f"{path}/review/clear", {}, ADMIN)).status_code == 404
+            again = await desk.post(f"{path}/review/clear", {}, ADMIN)
+            assert (again.status_code, again.json()["detail"]) == (404, "placement held has no gate review")
             assert (await desk.post(f"{path}/freeze/clear", {}, ADMIN)).json() == {"remaining": []}
             await desk.stage.world.soon_on("held", "ams-1")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api.auth.access import options_access
 from api.auth.permissions import Permissions
-from api.http.problems import not_found, refusal
+from api.http.problems import not_there, refusal
 from api.live.backend import Backend
 from api.waiting_models import ClearedGate
 from fleet.errors import Conflict, Invalid
@@ -30,7 +30,7 @@ async def clear_gate(backend: Backend, permissions: Permissions, placement: str,
                 next=f"remove it there: `kubectl annotate … {GATES}-`",
             )
         left = f"it has {', '.join(names)}" if names else "it has none"
-        raise not_found(f"gate {gate} of placement {placement}", left)
+        raise not_there(f"placement {placement} has no gate {gate}", left, object=f"placement {placement}")
     position = names.index(gate)
     operations = [
         {"op": "test", "path": f"/spec/gates/{position}/name", "value": gate},

@@ -15,7 +15,7 @@ from api.group_models import (
     GroupModel,
     GroupWhy,
 )
-from api.http.problems import not_found
+from api.http.problems import not_there
 from api.live.backend import Backend
 from api.live.live import LivePlacement
 from api.live.live_groups import LiveGroup, find_group, iter_groups
@@ -104,7 +104,8 @@ async def _require_group(
     if not readable:
         await permissions.require(placement_access("list", key.namespace))
     if group.observed is None and not group.members:
-        raise not_found(f"group {key}", "GET /v1/groups lists those that are there")
+        next = "GET /v1/groups lists those that are there"
+        raise not_there(f"there is no group {key}", next, object=f"group {key}")
     return group, readable
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from api.group_models import GroupModel
 from api.waiting_models import GateModel, PreemptingModel, WaitingModel
 from fleet.explain.answer.parts import StatusNote
 from fleet.explain.answer.sentences import format_moment, join_names
@@ -35,6 +36,13 @@ def describe_waited(waiting: WaitingModel) -> str:
     deadlines = [target.deadline for target in waiting.waiting if target.deadline]
     until = f" until {format_moment(min(deadlines))}" if deadlines else ""
     return f"nothing is bound yet, waits for {asked} on {where}{until}; the choice"
+
+
+def describe_grouped(group: GroupModel) -> str:
+    """Empty once the group has been placed."""
+    if group.state != "Waiting" or group.placed >= group.needed:
+        return ""
+    return f"nothing is bound before its group {group.name} has places for {group.needed} members; by itself"
 
 
 def describe_foreign(frameworks: Frameworks, scheduler_name: str) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from api.auth.access import approval_access, options_access, placement_access
 from api.auth.permissions import Permissions, Visibility
-from api.http.problems import ProblemError, not_found, refusal
+from api.http.problems import ProblemError, not_there, refusal
 from api.live.backend import Backend
 from api.live.live import LivePlacement, LiveState
 from api.live.queue_status import redact_message
@@ -249,7 +249,8 @@ async def find_waiting(backend: Backend, permissions: Permissions, uid: str) -> 
                 namespace = approval.view.metadata.namespace
                 await permissions.require(placement_access("get", namespace, spec.placement))
                 raise build_outcome(spec.placement, approval.view, await permissions.load_visibility([spec.cluster]))
-    raise not_found(f"a waiting placement with UID {uid}", "GET /v1/waiting lists those that wait")
+    next = "GET /v1/waiting lists those that wait"
+    raise not_there(f"{uid} does not wait for approval", next, object=uid)
 
 
 async def _list_answerable(backend: Backend, permissions: Permissions, item: PlacementWait) -> Collection[str]:

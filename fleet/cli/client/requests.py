@@ -46,6 +46,7 @@ _COMMANDS: Final = (
     (re.compile(r"GET /v1/placements(?!/)"), "`fleet get placements`"),
     (re.compile(r"GET /v1/clusters(?!/)"), "`fleet get clusters`"),
     (re.compile(r"GET /v1/groups(?!/)"), "`fleet groups`"),
+    (re.compile(r"GET /v1/waiting(?!/)"), "`fleet waiting`"),
 )
 _PROBE_TIMEOUT: Final = 5.0
 _MAY_BE_MISSING: Final = (http.client.FORBIDDEN, http.client.NOT_FOUND)

@@ -44,6 +44,7 @@ _GO_VALUE: Final = "&{"
 _RETAINED: Final = "retained"
 _ONLY_FITS: Final = "fit-not-selected"
 _NOT_ENOUGH: Final = "NOT ENOUGH (verified: it would fit, and others would be chosen)"
+_BOUND: Final = ("Scheduled", "Partial")
 _UNBOUND: Final = ("Queued", "Gated", "Waiting", "Preempting", "Binding")
 """States in which what is chosen is not bound yet."""
 _EQUAL_SHOWN: Final = 3
@@ -162,7 +163,7 @@ def _render_clusters(answer: Answer, page: Page, most_rows: int | None) -> Itera
     if answer.verdict.problems:  # nothing is selected, and what was stays
         yield _render_in_use(answer, page, most_rows)
         return
-    is_pending = answer.verdict.state in _UNBOUND or answer.attempt.evaluated_on == "current"
+    is_pending = answer.verdict.state not in _BOUND or answer.attempt.evaluated_on == "current"
     yield _render_ranked("WOULD BE SELECTED" if is_pending else "SELECTED", "selected", answer, page, most_rows)
     yield _render_in_use(answer, page, most_rows)
     yield _render_retained(answer, page)
