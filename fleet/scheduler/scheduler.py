@@ -609,7 +609,7 @@ class Scheduler:
         return self.frameworks.choose("" if placement is None else self.companions.scheduler_name_of(placement)).profile
 
     def _profile_of_key(self, key: PlacementKey) -> CompiledProfile:
-        placement = self._caches.placement(key)
+        placement = None if self.frameworks.is_single else self._caches.placement(key)
         return self._profile_of(None if placement is None else placement.view.metadata)
 
     def _profile_name_of(self, placement: Metadata | None) -> str:

@@ -132,6 +132,11 @@ class Frameworks:
         return is_foreign_name(name, self._by_name)
 
     @property
+    def is_single(self) -> bool:
+        """Whether whatever a placement names is decided, or shown, by the default."""
+        return len(self._by_name) == 1
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._by_name)
 
