@@ -284,7 +284,8 @@ async def test_a_placement_that_is_parked_is_allowed_or_refused_at_once(tmp_path
         (entry,) = (await desk.status("web"))["waiting"]
         assert entry["deadline"] > entry["since"]
         await desk.answer("web", "c0")
-        await desk.world.soon_on("web", "c0")
+        await asyncio.sleep(1)
+        assert await desk.world.in_use("web") == {"c0"}
 
 
 @virtual
@@ -297,7 +298,8 @@ async def test_after_the_hold_the_question_stays_open(tmp_path: Path) -> None:
         (entry,) = (await desk.status("web"))["waiting"]
         assert "deadline" not in entry
         await desk.answer("web", "c0")
-        await desk.world.soon_on("web", "c0")
+        await asyncio.sleep(1)
+        assert await desk.world.in_use("web") == {"c0"}
 
 
 @virtual

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -166,6 +167,23 @@ async def test_F3_070_F3_085_a_failed_preparation_binds_nothing_and_is_tried_aga
     first = script.journal[: script.journal.index("First.unreserve(ams)") + 1]
     assert first[-4:] == ["First.pre_bind(ams)", "First.pre_bind(dub)", "First.unreserve(dub)", "First.unreserve(ams)"]
     assert not any(".bind(" in call for call in first)
+
+
+@virtual
+async def test_F3_085_a_preparation_that_goes_on_failing_is_tried_more_and_more_rarely(
+    script: Script, tmp_path: Path
+) -> None:
+    hub, world = await a_fleet("ams")
+    script.answers["First", "pre_bind"] = Status.new(Code.UNSCHEDULABLE, "namespace taken")
+    async with running(hub, tmp_path / "fleet.yaml", at_every_hook("First")) as site:
+        await world.place("web", POLICIES["PickAll"])
+        await asyncio.sleep(20)
+        failed = [one for one in site.of("web") if one.result is AttemptResult.BIND_FAILED]
+        said = {event["message"] for event in await world.all(EVENTS) if event["reason"] == "BindFailed"}
+    delays = [after.started - before.started for before, after in pairwise(failed)]
+    assert len(delays) > 4
+    assert all(1.8 < later / earlier < 2.2 for earlier, later in pairwise(delays[1:]))
+    assert [message.partition(": ")[2] for message in said] == ["First at preBind of cluster ams: namespace taken"]
 
 
 @pytest.mark.parametrize("hook", ["permit", "pre_bind"])
