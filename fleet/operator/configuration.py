@@ -25,10 +25,12 @@ VALID: Final = "Valid"
 MISSING: Final = "Missing"
 PARSE_ERROR: Final = "ParseError"
 UNKNOWN_PLUGIN: Final = "UnknownPlugin"
+BAD_ARGS: Final = "BadArgs"
 BUILD_ERROR: Final = "BuildError"
 
 _ABOUT_SOURCES: Final = re.compile(rf"^.*?:\d+: (?={SUBSTITUTION}\b)", re.MULTILINE)
 """The place of a problem with sources that the document does not name."""
+_ABOUT_ARGS: Final = re.compile(r"^[^ ]+: profiles\[\d+\]\.pluginConfig\[\d+\]\.args\b(?!.* has no source)")
 _LEASE_TERMS: Final = {"leaseDuration": "137s", "renewDeadline": "107s", "retryPeriod": "26s"}
 """Of documents that set none of them."""
 
@@ -111,7 +113,7 @@ def _review_file(file: Path, document: str, sources: NamedSources) -> ConfigRevi
             file, _UnknownVariables(), (), find_more=find_more_problems, sources=sources, are_for_native=True
         )
     except ConfigurationError as error:
-        return ConfigReview(PARSE_ERROR, str(error))
+        return ConfigReview(_find_reason(str(error), PARSE_ERROR), str(error))
     names = [profile.scheduler_name for profile in effective.settings.profiles]
     if not names or DEFAULT_NAME in names:
         return ConfigReview(
@@ -122,7 +124,7 @@ def _review_file(file: Path, document: str, sources: NamedSources) -> ConfigRevi
     try:
         build_profiles(effective.settings)
     except ConfigurationError as error:
-        return ConfigReview(UNKNOWN_PLUGIN if "no plugin named" in str(error) else BUILD_ERROR, str(error))
+        return ConfigReview(_find_reason(str(error), BUILD_ERROR), str(error))
     is_default = all(effective.origins[f"leaderElection.{name}"] == "default" for name in _LEASE_TERMS)
     return ConfigReview(
         VALID,
@@ -130,3 +132,9 @@ def _review_file(file: Path, document: str, sources: NamedSources) -> ConfigRevi
         lease_terms=tuple(_LEASE_TERMS.items()) if is_default else (),
         elects=effective.settings.leader_election.leader_elect,
     )
+
+
+def _find_reason(problems: str, otherwise: str) -> str:
+    if all(map(_ABOUT_ARGS.match, problems.splitlines())):
+        return BAD_ARGS
+    return UNKNOWN_PLUGIN if "no plugin named" in problems else otherwise

@@ -609,6 +609,20 @@ async def test_O_04_a_broken_document_leaves_the_deployment_and_its_copy_and_a_g
         assert (await scene.read_deployed())[1] != before[1]
 
 
+@pytest.mark.parametrize("wrong", ["targetUtilisation: 70", "targetUtilization: 101", "metricProvider: {type: Any}"])
+@virtual
+async def test_O_04_arguments_that_a_plugin_refuses_are_bad_args_with_their_path(wrong: str) -> None:
+    broken = REFERRING.replace('metricProvider: {type: Prometheus, address: "${ADDRESS}"}', wrong)
+    async with a_scene() as scene:
+        await scene.configure(HEAD + broken)
+        await scene.declare()
+        valid, reason, message = await scene.condition("ConfigValid")
+        assert (valid, reason) == ("False", "BadArgs")
+        assert f"profiles[0].pluginConfig[0].args.{wrong.split(':')[0]}" in message
+        await scene.edit_config(HEAD + broken.replace("TargetLoadPacking", "Nonesuch"))
+        assert (await scene.condition("ConfigValid"))[1] == "UnknownPlugin"
+
+
 @virtual
 async def test_O_04_the_scheduler_goes_on_binding_while_the_document_is_broken_also_after_a_restart(
     tmp_path: Path,
