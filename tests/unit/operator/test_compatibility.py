@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Final
@@ -30,7 +31,10 @@ def test_the_present_release_has_a_row_with_its_versions_of_python() -> None:
     (row,) = [row for row in MATRIX if f"{row.fleet}." == __version__[: len(row.fleet) + 1]]
     assert list(row.python) == versions
     *_, newest = versions
-    assert project["requires-python"] == f">={versions[0]},<3.{int(newest.removeprefix('3.')) + 1}"
+    excluded = f"3.{int(newest.removeprefix('3.')) + 1}"
+    assert project["requires-python"] == f">={versions[0]},<{excluded}"
+    watch = (ROOT / ".github/workflows/newer-python.yml").read_text(encoding="utf-8")
+    assert re.findall(r"\bdownload (3\.\d+)", watch) == [newest, excluded]
     ci = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
     assert f"python: {json.dumps(versions)}" in ci
 
