@@ -309,10 +309,42 @@ def test_O_08_O_10_the_hub_refuses_values_that_mean_nothing(scene: Scene) -> Non
 
 
 def test_O_09_the_nodes_of_the_cluster_are_counted(scene: Scene) -> None:
-    with declared(scene, topology={"mode": "HighlyAvailable"}):
-        soon(lambda: scene.exists(scene.deployment))
-        assert scene.get(scene.deployment)["spec"]["replicas"] == 1  # the cluster has one node
-        assert not [each for each in events_of(scene) if each["reason"] == "NoMatchingNode"]
+    with nodes_of_pool(scene, count=5) as nodes, declared(scene, topology=select_nodes("fleet")):
+        soon_has_replicas(scene, 3)
+        scene.release.kubectl("delete", "node", *nodes[2:])
+        scene.patch(scene.owner, {"spec": {"logLevel": "Debug"}})
+        soon_has_replicas(scene, 2)
+        assert "NoMatchingNode" not in [each["reason"] for each in events_of(scene)]
+        scene.patch(scene.owner, {"spec": {"topology": select_nodes("nonesuch")}})
+        soon_has_replicas(scene, 1)
+        soon(lambda: "NoMatchingNode" in [each["reason"] for each in events_of(scene)])
+        scene.patch(scene.owner, {"spec": {"topology": select_nodes("fleet")}})
+        soon_has_replicas(scene, 2)
+        single = {"mode": "SingleReplica", "highlyAvailableTopology": None}
+        scene.patch(scene.owner, {"spec": {"topology": single}})
+        soon_has_replicas(scene, 1)
+
+
+@contextmanager
+def nodes_of_pool(scene: Scene, count: int) -> Iterator[list[str]]:
+    names = [f"pool-{number}" for number in range(count)]
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"pool": "fleet"}}} for name in names
+    ]
+    document = {"apiVersion": "v1", "kind": "List", "items": nodes}
+    scene.release.kubectl("create", "-f", "-", stdin=json.dumps(document))
+    try:
+        yield names
+    finally:
+        scene.release.kubectl("delete", "node", *names, "--ignore-not-found")
+
+
+def select_nodes(pool: str) -> Json:
+    return {"mode": "HighlyAvailable", "highlyAvailableTopology": {"nodeSelector": {"pool": pool}}}
+
+
+def soon_has_replicas(scene: Scene, count: int) -> None:
+    soon(lambda: scene.exists(scene.deployment) and scene.get(scene.deployment)["spec"]["replicas"] == count)
 
 
 def events_of(scene: Scene) -> list[Json]:
