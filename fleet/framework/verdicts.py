@@ -19,7 +19,11 @@ from fleet.snapshot.frame import Frame
 ALIVE: Final = -1
 SET_ASIDE, TAKEN, YIELDED = 1, 2, 3
 _FRAMEWORK_REASONS: Final = ReasonTable(
-    Reason("SetAside", Code.UNSCHEDULABLE, "cluster was set aside in this attempt: refused, or not asked about"),
+    Reason(
+        "SetAside",
+        Code.UNSCHEDULABLE,
+        "cluster was set aside in this attempt: refused, not asked about, or outside the domain of its group",
+    ),
     Reason("AlreadySelected", Code.UNSCHEDULABLE, "cluster is already selected", already_selected=True),
     Reason("Yielded", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "cluster makes room for a placement of higher priority"),
 )

@@ -310,7 +310,7 @@ def test_F3_064_the_clusters_set_aside_are_explained(table: Table) -> None:
     assert verdicts is not None
     assert (
         message_of(verdicts.status_by_name("c4"))
-        == "cluster was set aside in this attempt: refused, or not asked about"
+        == "cluster was set aside in this attempt: refused, not asked about, or outside the domain of its group"
     )
     assert [(one.target, one.status.code) for one in effects.results] == [
         ("c4", Code.UNSCHEDULABLE),
