@@ -459,7 +459,10 @@ def test_X_06_gates_are_cleared_by_those_who_may_change_the_options(tmp_path: Pa
             cleared = await desk.post(f"{path}/review/clear", {}, ADMIN)
             assert (cleared.status_code, cleared.json()) == (200, {"remaining": ["freeze"]})
             again = await desk.post(f"{path}/review/clear", {}, ADMIN)
-            assert (again.status_code, again.json()["detail"]) == (404, "placement held has no gate review")
+            assert (again.status_code, again.json()["detail"]) == (
+                404,
+                "placement held has no gate review; it has freeze",
+            )
             assert (await desk.post(f"{path}/freeze/clear", {}, ADMIN)).json() == {"remaining": []}
             await desk.stage.world.soon_on("held", "ams-1")
 

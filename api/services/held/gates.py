@@ -30,7 +30,8 @@ async def clear_gate(backend: Backend, permissions: Permissions, placement: str,
                 next=f"remove it there: `kubectl annotate … {GATES}-`",
             )
         left = f"it has {', '.join(names)}" if names else "it has none"
-        raise not_there(f"placement {placement} has no gate {gate}", left, object=f"placement {placement}")
+        next = "GET /v1/placements/{ns}/{name}/why tells what the placement waits for"
+        raise not_there(f"placement {placement} has no gate {gate}; {left}", next, object=f"placement {placement}")
     position = names.index(gate)
     operations = [
         {"op": "test", "path": f"/spec/gates/{position}/name", "value": gate},
