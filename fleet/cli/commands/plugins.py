@@ -138,7 +138,8 @@ def check_conformance(name: str) -> int:
             return _refuse(str(error))
     if name not in registry:
         near = nearest(name, [*registry, *list_installed()])
-        return _refuse(f"no plugin named {name} exists{f'; did you mean {near}?' if near else ''}")
+        hint = f"did you mean {near}?" if near else "see `fleet plugins list`"
+        return _refuse(f"no plugin named {name} exists; {hint}")
     try:
         check(registry[name])
     except ConformanceError as error:
