@@ -358,7 +358,7 @@ def test_F3_124_F3_126_F3_127_F3_128_F3_133_every_plugin_of_fleet_conforms(fleet
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("ClusterAfinity", "did you mean ClusterAffinity?"), ("Nope", "see `fleet plugins list`")]
+    "name, hint", [("ClusterAfinity", "did you mean ClusterAffinity?"), ("Nope", "see `fleet plugins list`")]
 )
 def test_a_plugin_that_is_not_there_is_named_with_what_helps(fleet: Fleet, name: str, hint: str) -> None:
     ran = fleet("plugins", "check", name)
