@@ -234,10 +234,10 @@ def test_functions_on_hostile_texts_are_refused(rule: str) -> None:
 @pytest.mark.parametrize(
     "pattern, text, matches",
     [
-        ("^[a-z]*[a-z]*$", "a" * 200_000 + "!", False),
+        ("^[a-z]*[a-z]*$", "a" * 2_000_000 + "!", False),
         ("^" + "a?" * 40 + "a" * 40 + "$", "a" * 40, True),
         ("^(a|b|ab)*$", "ab" * 100_000 + "!", False),
-        ("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "a" * 200_000 + "!", False),
+        ("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "a" * 2_000_000 + "!", False),
         ("(x+x+)+y", "x" * 100_000, False),
     ],
 )
