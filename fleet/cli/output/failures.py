@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fleet.errors import ApiError, FleetError
+from fleet.errors import ApiError, ConfigurationError, FleetError
 from fleet.model.keys import PLACEMENT_GROUP
 
 _REQUEST: Final = re.compile(r"^[A-Z]+ /\S*: ")
@@ -64,6 +64,8 @@ EVIDENT: Final[Mapping[str, str]] = {
 
 def describe_failure(error: FleetError, program: str, arguments: Sequence[str]) -> str:
     text = strip_request(str(error)) if isinstance(error, ApiError) else str(error)
+    if isinstance(error, ConfigurationError) and _NEXT not in text:
+        text = "\nerror: ".join(text.splitlines())  # each line is a mistake
     step = None if _NEXT in text else _find_step(type(error))
     if step is None:
         return text

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ import plugins
 from fleet.cli.main import run
 from fleet.cli.output.failures import EVIDENT, STEPS, describe_failure
 from fleet.errors import ApiError, FleetError, Forbidden, InputError
+from tests.unit.scheduler.test_configured_profiles import HEAD
 
 INTERNAL = {
     "ApiError": "only its subclasses are raised",
@@ -114,3 +116,21 @@ def test_an_input_error_names_its_field_first() -> None:
     said = describe_failure(InputError("is wrong", field="--since"), "fleet", ["replay"])
 
     assert said == "--since: is wrong\nnext: see `fleet replay --help`"
+
+
+@pytest.mark.parametrize("command", ["api", "up", "migrate"])
+def test_C_05_every_mistake_of_a_document_is_an_error_of_its_own(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = tmp_path / "fleet.yaml"
+    document.write_text(f"{HEAD}workers: 0\nqueue: {{mod: simple}}\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["fleet", command, f"--config={document}"])
+
+    with pytest.raises(SystemExit) as ended:
+        run()
+
+    first, second, step = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2
+    assert first.startswith(f"error: {document}:")
+    assert second.startswith(f"error: {document}:")
+    assert step == f"next: see `fleet {command} --help`"
