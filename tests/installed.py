@@ -95,6 +95,24 @@ def install_example_package(folder: Path) -> None:
     subprocess.run([sys.executable, *_PIP, *options, str(EXAMPLE_PACKAGE)], check=True, capture_output=True)
 
 
+def build_example_wheel(folder: Path) -> Path:
+    folder.mkdir()
+    build = (
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        str(folder),
+    )
+    subprocess.run([sys.executable, *build, str(EXAMPLE_PACKAGE)], check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
 @contextmanager
 def the_example_package(folder: Path) -> Iterator[None]:
     """From a folder where it is installed."""

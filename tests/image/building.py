@@ -10,7 +10,7 @@ from typing import Final
 
 import pip
 
-from tests.image.dockerfile import ROOT, Copy, Run, stages
+from tests.image.dockerfile import ROOT, Copy, Run, Stage, stages
 from tests.image.room import Room, with_python
 
 STAGE: Final = "build"
@@ -29,8 +29,8 @@ _PASSED_ON: Final = ("PIP_", "SSL_", "REQUESTS_")
 class Building:
     """In a folder, which keeps everything for a look at it afterwards."""
 
-    def __init__(self, folder: Path, *, source: Path) -> None:
-        self._stage = stages()[STAGE]
+    def __init__(self, folder: Path, *, source: Path, stage: Stage | None = None) -> None:
+        self._stage = stages()[STAGE] if stage is None else stage
         self._folder = folder
         self._source = source
         for name in ("root", "opt", "tmp", "source"):
@@ -52,7 +52,9 @@ class Building:
                 self._run(step)
 
     def _copy(self, step: Copy) -> None:
-        """Folders give their content, files keep their names."""
+        """Folders give their content, files keep their names. What comes from another stage has to be there already."""
+        if step.stage:
+            return
         target = self._folder / "source" / step.target
         for source in map(Path, step.sources):
             found = self._source / source

@@ -25,10 +25,12 @@ from fleet import __version__
 from tests.control_plane.http_client import SECONDS_TO_ANSWER
 from tests.e2e.hub import Hub, soon
 from tests.e2e.world import World
+from tests.image.building import Building
 from tests.image.conftest import SECONDS_TO_BUILD, Image, built
 from tests.image.dockerfile import FILE, ROOT, Copy, Run, context, filled, instructions, stages
 from tests.image.pods import TREE, Machine, Running
 from tests.image.room import Room, with_python
+from tests.installed import build_example_wheel
 from tests.postgres import Postgres
 
 NOBODY: Final = 65532
@@ -302,6 +304,27 @@ def test_a_whole_fleet_comes_up_from_it(image: Image, tmp_path: Path) -> None:
 
         asyncio.run(soon(is_ready))
         assert running.end() == 0, running.said
+
+
+def test_an_image_of_ones_own_has_the_plugins_of_a_package(image: Image, tmp_path: Path) -> None:
+    """By the steps of the manual, with the example package as a wheel."""
+    example = (
+        (ROOT / "docs" / "image.md").read_text(encoding="utf-8").partition("```dockerfile\n")[2].partition("```")[0]
+    )
+    wheel = build_example_wheel(tmp_path / "source")
+    pinned = f"./{wheel.name} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
+    (tmp_path / "source" / "my-plugins.txt").write_text(pinned, encoding="utf-8")
+    shutil.copytree(image.tree, tmp_path / "build" / "opt" / "fleet", symlinks=True)
+    building = Building(tmp_path / "build", source=tmp_path / "source", stage=stages(example)["build"])
+    shutil.copy2(wheel, tmp_path / "build" / "source")
+    building.build()
+
+    room = a_room(Image(image.source, building.opt), tmp_path / "room")
+    listed = [line.split() for line in said_in(room, "fleet", "plugins", "list").splitlines()]
+    assert [words[:2] + words[-2:] for words in listed if words[0] == "RegionQuarantine"] == [
+        ["RegionQuarantine", "filter", "acme-fleet-plugins", "1.0"]
+    ]
+    assert _is_fixed(_compiled(next(building.opt.rglob("quarantine.py"))))
 
 
 def test_both_roles_run_as_the_chart_starts_them(image: Image, machine: Machine) -> None:
