@@ -137,6 +137,18 @@ def test_X_07_the_right_user_approves_through_another_process_and_the_placement_
             assert approval["spec"]["by"]["user"] == "olga"
             assert approval["spec"]["message"] == "tested"
             assert approval["spec"]["selection"]
+            await desk.stage.wait_until_recorded()
+            number = (await desk.stage.json("/v1/placements/-/gold/why"))["attempt"]["n"]
+            await desk.stage.world.delete(CLUSTER_SCOPED.placement, "gold")
+
+            async def is_gone() -> bool:
+                return not await desk.stage.world.all(CLUSTER_SCOPED.approval)
+
+            await soon(is_gone)
+            past = await desk.stage.json(f"/v1/placements/-/gold/why?attempt={number}")
+            (permit,) = past["attempt"]["permit"]
+            assert permit["target"] == "ams-1"
+            assert re.fullmatch(r"owners: approved by olga at \S+Z: tested", permit["message"])
 
     asyncio.run(run())
 
