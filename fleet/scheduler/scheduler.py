@@ -61,7 +61,7 @@ from fleet.scheduler.events.cluster_hints import Booked, ClusterHints, Hint
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.events.feed_hints import FeedHints
 from fleet.scheduler.events.plugin_hints import PluginHints
-from fleet.scheduler.events.resident_hints import ResidentHints, may_end_rejection
+from fleet.scheduler.events.resident_hints import ResidentHints, is_rejected_by_filters, may_end_rejection
 from fleet.scheduler.groups.group_attempt import GroupAttempt
 from fleet.scheduler.groups.group_status import GroupStatus
 from fleet.scheduler.groups.groups import Groups, list_states
@@ -526,9 +526,9 @@ class Scheduler:
 
     def _report_freed(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
         self._short_of_room = {key for key in self._short_of_room if self._caches.placement(key) is not None}
-        short = sorted({*self._short_of_room, *self._loop.attempts.list_undecided()}, key=str)
-        seeking = filter(self._waits_for_room, (*self.queue.list_rejected(), *short))
-        self._handlers.on_freed(cluster, before, after, giving=placement, seeking=seeking)
+        self._handlers.on_freed(
+            cluster, before, after, giving=placement, seeks=self._seeks_room, may_seek=self._may_seek_room
+        )
 
     def _report_room_given_up(self, cluster: str, requests: Booked, placement: PlacementKey) -> None:
         """It was kept for this placement."""
@@ -561,10 +561,19 @@ class Scheduler:
         is_short = key in self._short_of_quota and not self.queue.is_in_flight(key)
         return Hint.NO_USE if shares and is_short and not self._quotas.has_room(key) else None
 
-    def _waits_for_room(self, key: PlacementKey) -> bool:
+    def _seeks_room(self, key: PlacementKey) -> bool:
         """What other plugins have refused would be refused again, give its room back, and wake the next."""
         rejectors = self._find_rejectors(key)
+        if rejectors is None:
+            return key in self._short_of_room or self.queue.is_in_flight(key)
         return may_end_rejection(self._profile_of_key(key), rejectors, ROOM)
+
+    def _may_seek_room(self, key: PlacementKey) -> bool:
+        """It may lack room where another filter had refused its last attempt."""
+        rejectors = self._find_rejectors(key)
+        if not rejectors:
+            return not self.queue.is_in_flight(key)
+        return is_rejected_by_filters(self._profile_of_key(key), rejectors)
 
     def _report_resident(self, group: ResidentGroup, placement: PlacementKey, event: str) -> None:
         self._handlers.on_resident(placement, event, self._resident_hints.select(placement, group))

@@ -254,6 +254,33 @@ async def test_room_that_is_given_back_is_taken_by_a_placement_that_takes_every_
         await soon(lambda: _uses(scene, "all", "ams", "dub"))
 
 
+@pytest.mark.parametrize("policy", [ONE, ALL], ids=["one", "all"])
+def test_room_that_is_given_back_is_taken_where_another_filter_refused_the_last_attempt(
+    tmp_path: Path, policy: dict[str, Any]
+) -> None:
+    """The cluster was full when it could be taken again, so that no attempt has seen it lack room."""
+
+    async def story() -> None:
+        async with a_scene(tmp_path, ROOMY) as scene:
+            await join(scene.world, "ams", cpu="1")
+            await scene.place("filler", ONE, requests="cpu=1")
+            await soon(lambda: _is_on(scene, "filler", "ams"))
+            await scene.world.taint("ams", {"key": "gpu", "effect": "NoSchedule"})
+            await asyncio.sleep(30)
+            await scene.place("web", policy, requests="cpu=1")
+            await asyncio.sleep(30)
+            attempts = len(scene.attempts.of("web"))
+            await scene.world.taint("ams")
+            await asyncio.sleep(30)
+            assert len(scene.attempts.of("web")) == attempts
+
+            await scene.world.delete(CLUSTER_SCOPED.placement, "filler")
+
+            await soon(lambda: _uses(scene, "web", "ams"))
+
+    run_virtually(story())
+
+
 async def _is_on(scene: Scene, placement: str, cluster: str) -> bool:
     return (await list_bound(scene)).get(placement) == cluster
 

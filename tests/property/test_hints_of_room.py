@@ -1,8 +1,10 @@
 """The hints of a profile that evicts against deciding for everybody after every event: a placement that has got
-nothing is requeued if, and only if, there is a cluster for it now, or room that it can make.
+nothing is requeued if, and only if, there is a cluster for it now, or room that it can make; and one that takes every
+cluster if, and only if, there is one more.
 
 The events are those that the scheduler hears of: clusters that join, change and leave, room that is given back or kept
-no longer, and bindings that may be evicted from now on. Attempts are decisions; what they write is left out.
+no longer, and bindings that may be evicted from now on. Attempts are decisions; what they write is left out, so that a
+placement on every cluster books no room.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from fleet.model.views import MemberCluster, Metadata, Placement, PolicySnapshot
 from fleet.scheduler.events import cluster_hints
 from fleet.scheduler.events.cluster_hints import Booked, ClusterHints, SideData
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
-from fleet.scheduler.events.resident_hints import may_end_rejection
+from fleet.scheduler.events.resident_hints import is_rejected_by_filters, may_end_rejection
 from fleet.scheduler.groups.growing_overlay import ABOVE_ALL
 from fleet.scheduler.ledgers.room_ledger import RoomLedger
 from fleet.scheduler.requests import RequestCache
@@ -95,13 +97,15 @@ class World:
         self.concerns: list[Callable[[Iterable[PlacementKey]], bool]] = []
         self.decisions: dict[PlacementKey, Decision] = {}
         """The last one about each placement that has got nothing."""
+        self.everywhere: list[PlacementKey] = []
+        """Placements that take every cluster."""
         self.copies: dict[PlacementKey, int] = {}
         """How many copies of each placement fit beside each other."""
         self.nominations: list[Nomination] = []
         self.reserved: list[tuple[str, str]] = []
         self.outcomes: list[str] = []
         self._version = self._number = 0
-        self._asked = self._draw_policy()
+        self._asked = self._draw_pick()
 
     @property
     def seeking(self) -> set[PlacementKey]:
@@ -124,7 +128,7 @@ class World:
     def ask(self) -> None:
         self._number += 1
         name, dice = f"p{self._number}", self.dice
-        policy, annotations = self._asked if dice.random() < 0.3 else self._draw_policy()
+        policy, annotations = self._asked if dice.random() < 0.3 else self._draw_pick()
         self._asked = policy, dict(annotations)
         if dice.random() < 0.15:
             annotations[MIN_TARGETS] = "2"
@@ -132,16 +136,31 @@ class World:
             annotations[PREEMPTION_POLICY] = "Never"
         self.put(name, policy, annotations)
 
+    def ask_for_all(self) -> None:
+        self._number += 1
+        policy, annotations = self._draw_policy(a_policy())
+        annotations[PRIORITY] = "0"  # room that is kept counts for it
+        key = self.create(f"p{self._number}", policy, annotations)
+        self.everywhere.append(key)
+
     def put(self, name: str, policy: PolicyBuilder, annotations: dict[str, str]) -> None:
+        self._attempt(self.create(name, policy, annotations))
+
+    def create(self, name: str, policy: PolicyBuilder, annotations: dict[str, str]) -> PlacementKey:
         kinds, metadata = self.caches.kinds[0], Metadata(name=name, annotations=annotations)
         kinds.placements.store.apply_event(observed(self._renew(Placement(metadata=metadata))))
         kinds.policy_snapshots.store.apply_event(observed(self._renew(a_snapshot(policy, of=name))))
-        self._attempt(PlacementKey("", name))
+        return PlacementKey("", name)
 
-    def _draw_policy(self) -> tuple[PolicyBuilder, dict[str, str]]:
+    def list_clusters(self, key: PlacementKey) -> set[str]:
+        return {target.cluster for target in self.decide(key).targets}
+
+    def _draw_pick(self) -> tuple[PolicyBuilder, dict[str, str]]:
+        return self._draw_policy(a_policy().pick_n(self.dice.choice((1, 1, 2))))
+
+    def _draw_policy(self, policy: PolicyBuilder) -> tuple[PolicyBuilder, dict[str, str]]:
         """With what the placement says beside it."""
         dice = self.dice
-        policy = a_policy().pick_n(dice.choice((1, 1, 2)))
         if dice.random() < 0.3:
             policy = policy.require(label("zone", "In", dice.choice("ab")))
         if dice.random() < 0.3:
@@ -250,11 +269,17 @@ class World:
             self._report_freed(dropped.cluster, before, booked, PlacementKey.parse(dropped.placement))
 
     def _report_freed(self, cluster: str, before: Booked, after: Booked, key: PlacementKey) -> None:
-        self.handlers.on_freed(cluster, before, after, giving=key, seeking=filter(self._waits_for_room, self.decisions))
+        self.handlers.on_freed(cluster, before, after, giving=key, seeks=self._seeks_room, may_seek=self._may_seek_room)
 
-    def _waits_for_room(self, key: PlacementKey) -> bool:
+    def _seeks_room(self, key: PlacementKey) -> bool:
         decision = self.decisions.get(key)
         return decision is not None and may_end_rejection(PROFILE, frozenset(decision.rejectors), "room")
+
+    def _may_seek_room(self, key: PlacementKey) -> bool:
+        decision = self.decisions.get(key)
+        if decision is None:
+            return key in self.everywhere
+        return is_rejected_by_filters(PROFILE, frozenset(decision.rejectors))
 
     def _renew(self, view: V) -> V:
         self._version += 1
@@ -268,19 +293,29 @@ class World:
             self.ask()
             if len(self.outcomes) > 200:
                 break
+        while len(self.everywhere) < 3:
+            self.ask_for_all()
         self.copies = {key: self.count_copies(key) for key in self.decisions}
+        before = {key: self.list_clusters(key) for key in self.everywhere}
         self.requeued.clear()
         self.concerns.clear()
         self.happen()
         decisions = {key: self.decide(key) for key in self.decisions}
         helped = {key for key, decision in decisions.items() if decision.targets or decision.nomination}
+        growing = {key for key, clusters in before.items() if self.list_clusters(key) - clusters}
+        self.outcomes += ["grows"] * len(growing)
+        helped |= growing
         assert helped <= self.requeued, f"not requeued: {sorted(map(str, helped - self.requeued))}"
-        for key, before in self.copies.items():
+        for key, count in self.copies.items():
             is_woken = any(concern([key]) for concern in self.concerns)
-            assert is_woken or self.count_copies(key) <= before, f"a group of {key} is not woken"
-        useless = (self.requeued & decisions.keys()) - helped
-        in_vain = [key for key in useless if decisions[key].request.min_targets is None]
-        self.decisions |= decisions
+            assert is_woken or self.count_copies(key) <= count, f"a group of {key} is not woken"
+        useless = (self.requeued & (decisions.keys() | before.keys())) - helped
+        leaving = {name for each in self.nominations for name in each.victims}  # a cluster refuses those it evicts
+        in_vain = [
+            key
+            for key in useless
+            if str(key) not in leaving and (key in before or decisions[key].request.min_targets is None)
+        ]
         for key in sorted(self.requeued & decisions.keys(), key=str):
             self._attempt(key)
         return in_vain
@@ -304,7 +339,7 @@ def test_who_is_helped_is_requeued_and_nobody_else(part: int) -> None:
         world, in_vain = play(seed)
         assert in_vain == [], f"world {seed}"
         outcomes |= set(world.outcomes)
-    assert outcomes == {"is placed", "makes room"}
+    assert outcomes == {"is placed", "makes room", "grows"}
 
 
 def test_a_hint_that_forgets_room_that_can_be_made_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

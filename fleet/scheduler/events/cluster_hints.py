@@ -177,8 +177,10 @@ class ClusterHints:
         is_waiting: IsWaiting,
         before: SideData = _NOTHING,
         after: SideData = _NOTHING,
+        trusts_doubt: Callable[[PlacementKey], bool] = lambda _: True,
     ) -> Collection[PlacementKey]:
-        """The keys to requeue. What is in flight will have changed its bindings, so they do not count for it."""
+        """The keys to requeue. What is in flight will have changed its bindings, so they do not count for it. In doubt,
+        only those are requeued that `trusts_doubt` accepts."""
         if not keys:
             return keys
         now = epoch_nanoseconds(self._clock)
@@ -191,7 +193,10 @@ class ClusterHints:
         if helped:
             placed = self._find_placed(diff.cluster)
             return [
-                key for key, hint in helped.items() if hint is not Hint.QUALIFIES or _may_take(key, placed, in_flight)
+                key
+                for key, hint in helped.items()
+                if (hint is not Hint.IN_DOUBT or trusts_doubt(key))
+                and (hint is not Hint.QUALIFIES or _may_take(key, placed, in_flight))
             ]
         return ()
 

@@ -184,14 +184,14 @@ class EventHandlers:
 
     def start(self) -> None:
         """Once, when all caches are synced and this process leads: enqueues all that may have been left undone. Those
-        that wait for clusters are first."""
+        that lack clusters are first."""
         self._started = True
         for kinds in self._caches.kinds:
             for binding in kinds.bindings.store.values():
                 if _is_terminating(binding.view.metadata, SCHEDULER_BINDING_CLEANUP):
                     self._release(kinds, binding)
         keys = chain.from_iterable(map(self._list_initial_keys, self._caches.kinds))
-        for key in sorted(keys, key=lambda key: not self._interests.is_waiting(key)):
+        for key in sorted(keys, key=lambda key: not self._interests.lacks_clusters(key)):
             self._queue.add(key, trigger=START_UP)
 
     def reload(
@@ -280,18 +280,21 @@ class EventHandlers:
         booked: Booked,
         *,
         giving: PlacementKey,
-        seeking: Iterable[PlacementKey],
+        seeks: Callable[[PlacementKey], bool],
+        may_seek: Callable[[PlacementKey], bool] = lambda _: False,
     ) -> None:
-        """A placement gave room back, which may help some of those that seek it."""
+        """A placement gave room back, which may help some of those that seek it. Those that only may seek it are
+        requeued where the filters accept the cluster now, and did not before."""
         present = self._caches.clusters.get(cluster)
         if not self._started or present is None:
             return
         self._event_started = self._clock.monotonic()
         diff = ClusterDiff(cluster=cluster, freed=True)
-        reading = self._interests.find_affected(diff)
-        affected = [key for key in dict.fromkeys(seeking) if key != giving and key in reading]
+        affected = [
+            key for key in self._interests.find_affected(diff) if key != giving and (seeks(key) or may_seek(key))
+        ]
         beside = self._read_beside(cluster, before), self._read_beside(cluster, booked)
-        keys = self._select(affected, diff, present, present, *beside)
+        keys = self._select(affected, diff, present, present, *beside, trusts_doubt=seeks)
         self._requeue_affected(keys, trigger=str(diff))
         self._on_change(f"Room/Freed {cluster}", self._build_concern(cluster, present, present, *beside), giving)
 
@@ -318,9 +321,10 @@ class EventHandlers:
         new: MemberCluster | None,
         before: SideData,
         after: SideData,
+        trusts_doubt: Callable[[PlacementKey], bool] = lambda _: True,
     ) -> Collection[PlacementKey]:
         if self._hints is None or self._moves_kept_room(diff.cluster, old, new):
-            return keys
+            return list(filter(trusts_doubt, keys))
         return self._hints.select(
             keys,
             diff,
@@ -330,6 +334,7 @@ class EventHandlers:
             is_waiting=self._interests.is_waiting,
             before=before,
             after=after,
+            trusts_doubt=trusts_doubt,
         )
 
     def _build_concern(

@@ -143,6 +143,11 @@ class InterestIndex:
         entry = self._entries.get(key)
         return entry is not None and entry.is_waiting
 
+    def lacks_clusters(self, key: PlacementKey) -> bool:
+        """By its status."""
+        entry = self._entries.get(key)
+        return entry is not None and entry.short
+
     def find_affected(self, diff: ClusterDiff) -> Collection[PlacementKey]:
         """Each key once."""
         if diff.deleted:

@@ -49,3 +49,9 @@ def may_end_rejection(profile: CompiledProfile, rejectors: frozenset[str] | None
         judge.name in rejectors and column in getattr(judge.plugin, "READS", PluginTraits.READS)
         for judge in profile.judges
     )
+
+
+def is_rejected_by_filters(profile: CompiledProfile, rejectors: frozenset[str]) -> bool:
+    """And by nothing else. Which of them it was says little later: a cluster changes without an attempt as long as any
+    other one refuses it."""
+    return rejectors.issubset(judge.name for judge in profile.judges)

@@ -39,12 +39,10 @@ class AsyncQueue:
         return item is not None and item.state is ItemState.IN_FLIGHT
 
     def find_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
-        """Of its last attempt; None while it is in flight, and for a key that is not queued."""
+        """Of its last attempt, with those whose answer is pending; None while it is in flight, and for a key that is
+        not queued."""
         item = self._queue.get(key)
-        return None if item is None or item.state is ItemState.IN_FLIGHT else item.rejectors
-
-    def list_rejected(self) -> list[PlacementKey]:
-        return self._queue.list_rejected()
+        return None if item is None or item.state is ItemState.IN_FLIGHT else item.rejectors | item.pending
 
     def count_active(self) -> int:
         return self._queue.count_active()

@@ -63,8 +63,6 @@ class SchedulingQueue:
         self._queues = SubQueues(settings, rank=rank, describe=describe, pre_enqueue=pre_enqueue, observe=observe)
         self._items = self._queues.items
         self._in_flight = InFlightPlacements()
-        self._rejected: dict[PlacementKey, None] = {}
-        """At least those whose last attempt was rejected."""
         self._batches = RequeueBatches(period=to_nanoseconds(settings.batch_period))
         self._error_backoff = ExponentialBackoff(settings.base_delay, settings.max_delay)
         self._error_tokens = TokenBucket(RateLimit(settings.rate, settings.burst))
@@ -91,12 +89,6 @@ class SchedulingQueue:
 
     def get(self, key: PlacementKey) -> QueueItem | None:
         return self._items.get(key)
-
-    def list_rejected(self) -> list[PlacementKey]:
-        """Those that plugins have rejected in their last attempt."""
-        items = ((key, self._items.get(key)) for key in self._rejected)
-        self._rejected = dict.fromkeys(key for key, item in items if item is not None and item.rejectors)
-        return list(self._rejected)
 
     def count_active(self) -> int:
         return len(self._queues.active)
@@ -250,8 +242,6 @@ class SchedulingQueue:
         item.unschedulable_count += 1
         item.consecutive_errors_count = 0
         item.rejectors, item.pending = frozenset(rejectors), frozenset(pending)
-        if item.rejectors:
-            self._rejected[key] = None
         self._prepare_requeue(placement, now, keeps_rank=keeps_rank)
         strategy = self._evaluate_missed(placement, events)
         if strategy is QueueingStrategy.SKIP:

@@ -49,8 +49,10 @@ def test_start_up_adds_every_placement_with_a_latest_snapshot() -> None:
     assert world.queue.added == [("web", "StartUp"), ("team/api", "StartUp")]
 
 
-def test_P_14_start_up_adds_those_that_wait_for_clusters_before_those_that_have_them() -> None:
-    placed = [satisfied(a_snapshot(a_policy().pick_n(3), of=name)) for name in ("a", "b")]
+def test_P_14_start_up_adds_those_that_lack_clusters_before_those_that_have_them() -> None:
+    placed = [
+        satisfied(a_snapshot(policy, of=name)) for policy, name in ((a_policy().pick_n(3), "a"), (a_policy(), "b"))
+    ]
     world = World().saw(*placed, a_snapshot(of="pending"), a_snapshot(a_policy().in_namespace("team"), of="api"))
     world.handlers.start()
     assert [key for key, _ in world.queue.added] == ["pending", "team/api", "a", "b"]
