@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
 from typing import Final
 
@@ -36,9 +37,11 @@ def deaf(_: int, request: Request) -> Fault:
 
 
 class Candidate:
-    def __init__(self, hub: HubApi, clock: VirtualClock, name: str, *, faults: Faults = fair) -> None:
+    def __init__(
+        self, hub: HubApi, clock: VirtualClock, name: str, *, faults: Faults = fair, file: Path | None = None
+    ) -> None:
         self.line = Line(hub, faults=faults, rng=Random(name))
-        settings = configured("eligibility.heartbeatTimeout=8760h")
+        settings = configured("eligibility.heartbeatTimeout=8760h", file=file)
         jitter = Random(name).random
         controller = Manager(self.line, settings, elects=True, clock=clock, jitter=jitter, identity=name)
         self.controller = controller

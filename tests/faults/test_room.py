@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -22,9 +23,10 @@ from tests.e2e.hub import soon
 from tests.e2e.world import ANYTHING, World
 from tests.fake_hub import UNAVAILABLE, Fault, Lost, Refused, refusal
 from tests.faults.acting import Running, running
-from tests.faults.configured import HEAD, Scene, a_scene
+from tests.faults.configured import HEAD, Attempts, Scene, a_scene
 from tests.faults.hub_api import HubApi, a_hub
-from tests.faults.virtual import run_virtually, virtual
+from tests.faults.test_controller_leaders import Candidate
+from tests.faults.virtual import VirtualClock, run_virtually, virtual
 
 ROOMY: Final = """
 profiles:
@@ -128,6 +130,29 @@ async def test_X_13_a_restart_in_the_middle_of_a_burst_books_nothing_twice(tmp_p
         await soon(lambda: _has_bound(again, 30))
         await asyncio.sleep(600)
         assert len(await list_bound(again)) == 30
+
+
+@virtual
+async def test_X_13_a_standby_that_takes_over_in_the_middle_of_a_burst_books_nothing_twice(tmp_path: Path) -> None:
+    file, clock = tmp_path / "fleet.yaml", VirtualClock()
+    file.write_text(HEAD + ROOMY, encoding="utf-8")
+    hub = a_hub(clock=lambda: clock.now().timestamp())
+    first = Candidate(hub, clock, "first", file=file)
+    await first.controller.ready()
+    second = Candidate(hub, clock, "second", file=file)
+    scene = Scene(hub, World(hub), first.controller, Attempts(), clock)
+    for name in ("ams", "dub", "lon"):
+        await join(scene.world, name, cpu="10")
+    placing = asyncio.create_task(place_many(scene, 100))
+    await soon(lambda: _has_bound(scene, 7))
+    await first.die()
+    assert len(await list_bound(scene)) < 30
+    await placing
+    await second.controller.ready()
+    await asyncio.sleep(600)
+    assert second.controller.is_working
+    assert Counter((await list_bound(scene)).values()) == {"ams": 10, "dub": 10, "lon": 10}
+    await second.die()
 
 
 async def _has_bound(scene: Scene, count: int) -> bool:
