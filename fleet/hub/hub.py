@@ -44,7 +44,7 @@ class Hub:
     ) -> None:
         self.registry = KindRegistry((*KINDS, *REVIEWS))
         self.store = HubStore(revision=revision)
-        self.definitions = Definitions(self.registry, clock=clock, stored=self._stored_definitions)
+        self.definitions = Definitions(self.registry, clock=clock)
         self.objects = ObjectLifecycle(self.store, clock=clock, definitions=self.definitions, new_uid=new_uid)
         self.patcher = Patcher(self.objects, clock=clock)
         self.openapi = OpenAPI(self.registry)
@@ -85,13 +85,10 @@ class Hub:
             self.store.collection(stored_resource(kind))
         for resource, entry in entries:
             self.store.collection(resource).load(entry)
-        for document in self._stored_definitions():
-            self.definitions.serve(document["metadata"]["name"], document)
+        for entry in self.store.collection(DEFINITIONS).scan():
+            self.definitions.serve(entry.name, entry.document())
         self.garbage_collector.load_existing()
         self.event_expiry.load_existing()
-
-    def _stored_definitions(self) -> list[Document]:
-        return [entry.document() for entry in self.store.collection(DEFINITIONS).scan()]
 
     def _kind(self, group: str, version: str, plural: str) -> Kind:
         kind = self.registry.find(group, version, plural)

@@ -27,11 +27,12 @@ _SCOPES: Final = ("Cluster", "Namespaced")
 class Definitions:
     """Keeps the registry of kinds in sync with the stored definitions."""
 
-    def __init__(self, registry: KindRegistry, *, clock: Clock, stored: Callable[[], Iterable[Document]]) -> None:
+    def __init__(self, registry: KindRegistry, *, clock: Clock) -> None:
         self._registry = registry
         self._clock = clock
-        self._stored = stored
         self._served: dict[str, list[Kind]] = {}
+        self._accepted: dict[str, tuple[str, Document]] = {}
+        """The group and the accepted names of each stored definition."""
 
     def on_change(self, change: StoreChange) -> None:
         if change.resource != DEFINITIONS:
@@ -41,6 +42,10 @@ class Definitions:
 
     def serve(self, name: str, document: Document | None) -> None:
         """Registers the kinds of an established definition, or removes them."""
+        if document is None:
+            self._accepted.pop(name, None)
+        else:
+            self._accepted[name] = document["spec"]["group"], document.get("status", {}).get("acceptedNames", {})
         kinds = self._build_kinds(name, document) if document is not None and _is_established(document) else []
         self._registry.replace(self._served.pop(name, []), kinds)
         if kinds:
@@ -98,11 +103,9 @@ class Definitions:
         """The reason and message if another definition of the group already uses one of the names."""
         spec = document["spec"]
         others = [
-            other["status"].get("acceptedNames", {})
-            for other in self._stored()
-            if other["spec"]["group"] == spec["group"]
-            and other["metadata"]["name"] != document["metadata"].get("name")
-            and "status" in other
+            accepted
+            for name, (group, accepted) in self._accepted.items()
+            if group == spec["group"] and name != document["metadata"].get("name")
         ]
         taken = {name for other in others for name in _resource_names(other)}
         kinds = {name for other in others for name in (other.get("kind"), other.get("listKind"))}

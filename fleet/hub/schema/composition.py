@@ -15,12 +15,12 @@ from fleet.hub.schema.formats import find_format_check
 JSONSchema = Mapping[str, Any]
 Findings = list[SchemaFinding]
 Check = Callable[[Any, Path, Findings], None]
-Compile = Callable[[JSONSchema], dict[type, Check | None]]
+Compile = Callable[[JSONSchema], Mapping[type, Check | None]]
 
 
 class _Branch(NamedTuple):
     schema: JSONSchema
-    checks: dict[type, Check | None]
+    checks: Mapping[type, Check | None]
 
     def findings(self, value: Any, path: Path) -> Findings:
         findings: Findings = []

@@ -19,7 +19,7 @@ from fleet.hub.schema.lists import compile_list_check
 from fleet.hub.schema.pruning import compile_pruning
 from fleet.hub.schema.ratcheting import is_unchanged
 from fleet.hub.schema.structural import validate_definition
-from fleet.hub.schema.values import Checks, compile_checks
+from fleet.hub.schema.values import Checks
 
 __all__ = ["Schema", "compile_schema"]
 
@@ -49,9 +49,9 @@ class Schema:
         rooted = {**schema, "properties": {**_OF_EVERY_OBJECT, **properties}} if properties else schema
         self._default: Final = compile_defaulting(schema)
         self._prune: Final = compile_pruning(schema)
-        self._checks: Final = compile_checks(rooted)
+        self._checks: Final = Checks(rooted)
         status = properties.get("status")
-        self._status_checks: Final = compile_checks(status) if status is not None else None
+        self._status_checks: Final = Checks(status) if status is not None else None
         self._check_embedded: Final = compile_embedded_check(schema)
         self._check_lists: Final = compile_list_check(schema)
         self._check_rules: Final = compile_rules(rooted)

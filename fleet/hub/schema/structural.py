@@ -29,7 +29,7 @@ from fleet.hub.schema.field_errors import (
 )
 from fleet.hub.schema.patterns import compile_pattern
 from fleet.hub.schema.pruning import compile_pruning
-from fleet.hub.schema.values import compile_checks
+from fleet.hub.schema.values import Checks
 
 JSONSchema = Mapping[str, Any]
 
@@ -340,7 +340,7 @@ def _validate_default(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
         yield field_error(place, INVALID, default, "must not have unknown fields")
         return
     findings: list[SchemaFinding] = []
-    check = compile_checks(schema)[type(completed)]
+    check = Checks(schema)[type(completed)]
     if check is not None:
         check(completed, None, findings)
     yield from (finding.as_field_error(place) for finding in findings)

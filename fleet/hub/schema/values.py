@@ -1,7 +1,8 @@
 """Checks of values against a schema: types, limits, patterns, formats, required fields.
 
 A schema is compiled into one function per JSON type of a value, or None where such a value is always valid: a valid
-object costs one dictionary lookup and at most one call per value. `composition` has `anyOf` and the like.
+object costs one dictionary lookup and at most one call per value. Most parts of a schema never see most types, so each
+function is compiled for the first value of its type. `composition` has `anyOf` and the like.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from fleet.hub.schema.patterns import compile_pattern
 JSONSchema = Mapping[str, Any]
 Findings = list[SchemaFinding]
 Check = Callable[[Any, Path, Findings], None]
-Checks = dict[type, Check | None]
 
 NAMES: Final[dict[type, str]] = {
     str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array", NoneType: "null"
@@ -43,14 +43,23 @@ _LARGEST_INT: Final = 2**63 - 1
 _EXACT_AS_FLOAT: Final = 2**53
 
 
-def compile_checks(schema: JSONSchema) -> Checks:
-    return {kind: _chain(_compile_for_type(schema, kind)) for kind in NAMES}
+class Checks(dict[type, Check | None]):
+    def __init__(self, schema: JSONSchema) -> None:
+        super().__init__()
+        self._schema = schema
+
+    def __missing__(self, kind: type) -> Check | None:
+        check = self[kind] = _chain(_compile_for_type(self._schema, kind))
+        return check
+
+
+_NO_CHECKS: Final = Checks({})
 
 
 def _compile_for_type(schema: JSONSchema, kind: type) -> list[Check | None]:
     if kind is NoneType:
         return [_compile_type_check(schema, kind), _compile_enum_check(schema)]
-    shared = [_compile_type_check(schema, kind), compile_composition(schema, compile_checks)]
+    shared = [_compile_type_check(schema, kind), compile_composition(schema, Checks)]
     return [
         *shared,
         *_compile_own(schema, kind),
@@ -275,7 +284,7 @@ def _format_bound(bound: float, *, like: float) -> str:
 
 
 def _compile_list_check(schema: JSONSchema) -> Check | None:
-    items = compile_checks(schema["items"]) if "items" in schema else None
+    items = Checks(schema["items"]) if "items" in schema else None
     shortest, longest = schema.get("minItems"), schema.get("maxItems")
     if items is None and shortest is None and longest is None:
         return None
@@ -343,15 +352,15 @@ def _compile_size_check(schema: JSONSchema) -> Check | None:
 
 
 def _compile_fields_check(schema: JSONSchema) -> Check | None:
-    properties = {name: compile_checks(inner) for name, inner in (schema.get("properties") or {}).items()}
+    properties = {name: Checks(inner) for name, inner in (schema.get("properties") or {}).items()}
     others = schema.get("additionalProperties")
-    additional = compile_checks(others) if isinstance(others, Mapping) else {}
-    if not properties and not additional:
+    additional = Checks(others) if isinstance(others, Mapping) else _NO_CHECKS
+    if not properties and additional is _NO_CHECKS:
         return None
 
     def check(value: dict[str, Any], path: Path, findings: Findings) -> None:
         for name, item in value.items():
-            check_item = properties.get(name, additional).get(type(item))
+            check_item = properties.get(name, additional)[type(item)]
             if check_item is not None:
                 check_item(item, (path, name), findings)
 

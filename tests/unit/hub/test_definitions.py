@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from tests.unit.hub.asking import DEFINITIONS, THINGS, Asker, a_definition, a_thing
+from fleet.hub.hub import Hub
+from fleet.hub.storage.entries import StoredEntry
+from tests.unit.hub.asking import DEFINITIONS, NOON, THINGS, TOKENS, Asker, a_definition, a_thing
 
 TABLE = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")]
 AGGREGATED = [("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json")]
@@ -14,6 +17,11 @@ AGGREGATED = [("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 
 def conditions(definition: Any) -> dict[str, str]:
     return {found["type"]: found["status"] for found in definition["status"]["conditions"]}
+
+
+def stored_definitions(ask: Asker) -> list[tuple[str, StoredEntry]]:
+    resource = "customresourcedefinitions.apiextensions.k8s.io"
+    return [(resource, entry) for entry in ask.hub.store.collection(resource).scan()]
 
 
 def test_a_definition_is_established_at_once(ask: Asker) -> None:
@@ -24,10 +32,13 @@ def test_a_definition_is_established_at_once(ask: Asker) -> None:
     assert ask("GET", THINGS).json["kind"] == "ThingList"
 
 
-def test_a_second_definition_of_a_kind_waits(things: Asker) -> None:
+def test_a_second_definition_of_a_kind_waits(things: Asker, runner: asyncio.Runner) -> None:
     names = {"plural": "thingies", "kind": "Thing"}
     second = things("POST", DEFINITIONS, a_definition(names=names)).json
     assert conditions(second) == {"NamesAccepted": "False", "Established": "False"}
+    restarted = Asker(Hub(TOKENS, entries=stored_definitions(things), clock=lambda: NOON), runner)
+    again = restarted("POST", DEFINITIONS, a_definition(names={"plural": "others", "kind": "Thing"})).json
+    assert conditions(again) == conditions(second)
     assert things("GET", THINGS.replace("things", "thingies")).code == 404
 
 

@@ -9,6 +9,7 @@ import pytest
 from fleet.errors import SchemaError
 from fleet.hub.schema.field_errors import go_number, go_quote
 from fleet.hub.schema.schema import compile_schema
+from fleet.hub.schema.values import Checks
 
 
 def problems(schema: dict[str, Any], document: dict[str, Any], **options: Any) -> list[str]:
@@ -98,6 +99,13 @@ def test_a_pattern_does_not_match_before_a_final_line_feed() -> None:
 )
 def test_floats_are_written_as_in_go(number: float, want: str) -> None:
     assert go_number(number) == want
+
+
+def test_checks_are_compiled_for_types_that_occur_only() -> None:
+    checks = Checks(an_object(n=POSITIVE))
+    assert not checks
+    assert checks[dict] is not None
+    assert set(checks) == {dict}
 
 
 def test_texts_are_quoted_as_in_go() -> None:
