@@ -97,8 +97,10 @@ class World:
         self.concerns: list[Callable[[Iterable[PlacementKey]], bool]] = []
         self.decisions: dict[PlacementKey, Decision] = {}
         """The last one about each placement that has got nothing."""
-        self.everywhere: list[PlacementKey] = []
-        """Placements that take every cluster."""
+        self.everywhere: dict[PlacementKey, set[str]] = {}
+        """Placements that take every cluster, with those that they have."""
+        self.refused: set[PlacementKey] = set()
+        """Of these, those that lacked room in their last attempt."""
         self.copies: dict[PlacementKey, int] = {}
         """How many copies of each placement fit beside each other."""
         self.nominations: list[Nomination] = []
@@ -141,7 +143,7 @@ class World:
         policy, annotations = self._draw_policy(a_policy())
         annotations[PRIORITY] = "0"  # room that is kept counts for it
         key = self.create(f"p{self._number}", policy, annotations)
-        self.everywhere.append(key)
+        self._spread(key)
 
     def put(self, name: str, policy: PolicyBuilder, annotations: dict[str, str]) -> None:
         self._attempt(self.create(name, policy, annotations))
@@ -151,6 +153,13 @@ class World:
         kinds.placements.store.apply_event(observed(self._renew(Placement(metadata=metadata))))
         kinds.policy_snapshots.store.apply_event(observed(self._renew(a_snapshot(policy, of=name))))
         return PlacementKey("", name)
+
+    def _spread(self, key: PlacementKey) -> None:
+        decision = self.decide(key)
+        self.everywhere.setdefault(key, set()).update(target.cluster for target in decision.targets)
+        self.refused.discard(key)
+        if may_end_rejection(PROFILE, frozenset(decision.rejectors), "room"):
+            self.refused.add(key)
 
     def list_clusters(self, key: PlacementKey) -> set[str]:
         return {target.cluster for target in self.decide(key).targets}
@@ -233,6 +242,8 @@ class World:
             self._version += 1
             self.table.set_placed(name, ())
             self.caches.clusters.apply_delete_event(name, uid="", version=str(self._version))
+            for clusters in self.everywhere.values():
+                clusters.discard(name)
 
     def evictable(self) -> None:
         name, dice = self.dice.choice(NAMES), self.dice
@@ -273,7 +284,9 @@ class World:
 
     def _seeks_room(self, key: PlacementKey) -> bool:
         decision = self.decisions.get(key)
-        return decision is not None and may_end_rejection(PROFILE, frozenset(decision.rejectors), "room")
+        if decision is None:
+            return key in self.refused
+        return may_end_rejection(PROFILE, frozenset(decision.rejectors), "room")
 
     def _may_seek_room(self, key: PlacementKey) -> bool:
         decision = self.decisions.get(key)
@@ -302,7 +315,7 @@ class World:
         self.happen()
         decisions = {key: self.decide(key) for key in self.decisions}
         helped = {key for key, decision in decisions.items() if decision.targets or decision.nomination}
-        growing = {key for key, clusters in before.items() if self.list_clusters(key) - clusters}
+        growing = {key for key, clusters in before.items() if self.list_clusters(key) - clusters - self.everywhere[key]}
         self.outcomes += ["grows"] * len(growing)
         helped |= growing
         assert helped <= self.requeued, f"not requeued: {sorted(map(str, helped - self.requeued))}"
@@ -314,10 +327,13 @@ class World:
         in_vain = [
             key
             for key in useless
-            if str(key) not in leaving and (key in before or decisions[key].request.min_targets is None)
+            if str(key) not in leaving
+            and (self.list_clusters(key) <= before[key] if key in before else not decisions[key].request.min_targets)
         ]
         for key in sorted(self.requeued & decisions.keys(), key=str):
             self._attempt(key)
+        for key in sorted(self.requeued & before.keys(), key=str):
+            self._spread(key)
         return in_vain
 
 

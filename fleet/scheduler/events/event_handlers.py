@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from fleet.clock import Clock, epoch_nanoseconds
+from fleet.framework.explaining import ClusterEventKind
 from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.cache.store import Store
 from fleet.kube.resource import Resource, key_of
@@ -173,6 +174,8 @@ class EventHandlers:
         self._reads_labels = reads_labels
         self._in_flight: dict[PlacementKey, set[str]] = {}
         """Placements, and the bindings that have appeared since their attempts began."""
+        self._passed_over: set[PlacementKey] = set()
+        """Placements that read what has changed of clusters, not only of their usage, since their attempts began."""
         self._started = False
         caches.clusters.subscribe(self._on_cluster)
         for kinds in caches.kinds:
@@ -236,6 +239,7 @@ class EventHandlers:
         """
         self._eligibility.note_decision()
         self._interests.begin_attempt(key)
+        self._passed_over.discard(key)
         appeared = self._in_flight[key] = set()
         try:
             yield appeared
@@ -267,7 +271,10 @@ class EventHandlers:
         )
         if diff:
             beside = self._read_beside(cluster, before), self._read_beside(cluster, booked)
-            keys = self._select(self._interests.find_affected(diff), diff, old, new, *beside)
+            affected = self._interests.find_affected(diff)
+            if not diff.deleted and diff.events != (ClusterEventKind.UPDATE_CAPACITY.value,):
+                self._passed_over.update(affected)
+            keys = self._select(affected, diff, old, new, *beside)
             if self._offer is not None and keys and not self._batched:
                 keys = self._offer(keys, diff, old, new)
             self._requeue_affected(keys, trigger=str(diff))
@@ -283,16 +290,15 @@ class EventHandlers:
         seeks: Callable[[PlacementKey], bool],
         may_seek: Callable[[PlacementKey], bool] = lambda _: False,
     ) -> None:
-        """A placement gave room back, which may help some of those that seek it. Those that only may seek it are
-        requeued where the filters accept the cluster now, and did not before."""
+        """A placement gave room back, which may help some of those that seek it. Those that only may seek it,
+        since clusters have changed, are requeued where the filters accept the cluster now, and did not before."""
         present = self._caches.clusters.get(cluster)
         if not self._started or present is None:
             return
         self._event_started = self._clock.monotonic()
         diff = ClusterDiff(cluster=cluster, freed=True)
-        affected = [
-            key for key in self._interests.find_affected(diff) if key != giving and (seeks(key) or may_seek(key))
-        ]
+        reading = (key for key in self._interests.find_affected(diff) if key != giving)
+        affected = [key for key in reading if seeks(key) or (key in self._passed_over and may_seek(key))]
         beside = self._read_beside(cluster, before), self._read_beside(cluster, booked)
         keys = self._select(affected, diff, present, present, *beside, trusts_doubt=seeks)
         self._requeue_affected(keys, trigger=str(diff))
@@ -462,6 +468,7 @@ class EventHandlers:
             self._interests.put(key, None, short=True)
         else:
             self._interests.forget(key)
+            self._passed_over.discard(key)
 
     # --- bindings -----------------------------------------------------------------------------------------------------
 
