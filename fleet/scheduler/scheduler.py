@@ -202,7 +202,7 @@ class Scheduler:
         self._placed.need(is_needed=self.frameworks.evict)
         hints = ClusterHints(
             caches,
-            profile_of=self._profile_of,
+            profile_of=self._profile_of_key,
             requests=requests,
             residents_of=self._residents.read,
             hint_of_quota=self._find_quota_hint,
@@ -618,7 +618,9 @@ class Scheduler:
         return self.frameworks.choose("" if placement is None else self.companions.scheduler_name_of(placement)).profile
 
     def _profile_of_key(self, key: PlacementKey) -> CompiledProfile:
-        placement = None if self.frameworks.is_single else self._caches.placement(key)
+        if self.frameworks.is_single:
+            return self.frameworks.default.profile
+        placement = self._caches.placement(key)
         return self._profile_of(None if placement is None else placement.view.metadata)
 
     def _profile_name_of(self, placement: Metadata | None) -> str:

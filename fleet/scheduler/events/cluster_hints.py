@@ -51,8 +51,6 @@ log = structlog.get_logger(__name__)
 
 _LETS_PASS: Final = frozenset((Code.SUCCESS, Code.SKIP))
 
-ProfileOf = Callable[[Metadata | None], CompiledProfile]
-"""By the metadata of the placement, where it is known."""
 IsWaiting = Callable[[PlacementKey], bool]
 Booked = Mapping[str, int]
 """Room on a cluster that is taken beyond what it reports, by resource."""
@@ -113,7 +111,7 @@ class ClusterHints:
         self,
         caches: Caches,
         *,
-        profile_of: ProfileOf,
+        profile_of: Callable[[PlacementKey], CompiledProfile],
         requests: RequestCache,
         clock: Clock,
         residents_of: Callable[[], Residents] = lambda: NO_RESIDENTS,
@@ -160,7 +158,7 @@ class ClusterHints:
         group = self._group_of.get(key)
         if group is not None and group.request is None and not group.is_large:
             residents = self._residents_of()
-            event = _Event(self._profile_of_key, None, None, residents, now=epoch_nanoseconds(self._clock))
+            event = _Event(self._profile_of, None, None, residents, now=epoch_nanoseconds(self._clock))
             with enter_phase(Phase.DECIDING, event.present):
                 event.judge_for(key).prepare(group, partial(self.compile_request, key))
 
@@ -185,7 +183,7 @@ class ClusterHints:
             return keys
         now = epoch_nanoseconds(self._clock)
         residents = self._residents_of()
-        event = _Event(self._profile_of_key, old, new, residents, now=now, before=before, after=after)
+        event = _Event(self._profile_of, old, new, residents, now=now, before=before, after=after)
         with enter_phase(Phase.DECIDING, event.present):
             if diff.deleted:
                 return list(self._select_of_deleted(keys, event, diff.cluster, in_flight, is_waiting))
@@ -252,7 +250,7 @@ class ClusterHints:
         """For what is decided together: a change of a cluster that none of them could or can take is of no use, while
         one that a single placement could take before may be what the next one lacks."""
         now, residents = epoch_nanoseconds(self._clock), self._residents_of()
-        event = _Event(self._profile_of_key, old, new, residents, now=now, before=before, after=after)
+        event = _Event(self._profile_of, old, new, residents, now=now, before=before, after=after)
 
         def concerns(keys: Iterable[PlacementKey]) -> bool:
             with enter_phase(Phase.DECIDING, event.present):
@@ -275,9 +273,6 @@ class ClusterHints:
             if len(latest) == 1
             else None
         )
-
-    def _profile_of_key(self, key: PlacementKey) -> CompiledProfile:
-        return self._profile_of(self._read_metadata(key))
 
     def _read_metadata(self, key: PlacementKey) -> Metadata | None:
         placement = self._caches.placement(key)
