@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fleet.hub.__main__ import main
 from fleet.hub.access.authentication import read_tokens
 from tests.unit.hub.test_durability import a_running_hub
 
@@ -53,26 +54,27 @@ def test_a_mistake_in_the_settings_is_told_in_one_line(tmp_path: Path) -> None:
     )
 
 
-def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
-    command = [sys.executable, "-m", "fleet.hub", "--port=0", "--data-dir", str(tmp_path / "file" / "data")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    assert ended.returncode == 2
-    assert ended.stderr == f"fleet hub: cannot create the data directory {tmp_path}/file/data: Not a directory\n"
+    assert main(["--data-dir", str(tmp_path / "file" / "data")]) == 2
+    want = f"fleet hub: cannot create the data directory {tmp_path}/file/data: Not a directory\n"
+    assert capsys.readouterr().err == want
 
 
-def test_a_kubeconfig_that_cannot_be_written_is_named_in_one_line(tmp_path: Path) -> None:
+def test_a_kubeconfig_that_cannot_be_written_is_named_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "kubeconfig").mkdir()
-    command = [sys.executable, "-m", "fleet.hub", "--port=0", "--data-dir", str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    assert (ended.returncode, ended.stderr) == (2, f"fleet hub: cannot write {tmp_path}/kubeconfig: Is a directory\n")
+    assert main(["--data-dir", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"fleet hub: cannot write {tmp_path}/kubeconfig: Is a directory\n"
+    assert caplog.messages == []
 
 
-def test_a_second_hub_on_a_data_directory_leaves_the_kubeconfig_of_the_first_alone(folder: Path) -> None:
+def test_a_second_hub_on_a_data_directory_leaves_the_kubeconfig_of_the_first_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     kubeconfig = Path(json.loads((folder / "ready.json").read_text())["kubeconfig"])
     before = kubeconfig.read_text()
-    command = [sys.executable, "-m", "fleet.hub", "--port=0", "--data-dir", str(folder / "data")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    assert ended.returncode == 2
-    assert "another hub uses this data directory" in ended.stderr
+    assert main(["--data-dir", str(folder / "data")]) == 2
+    assert "another hub uses this data directory" in capsys.readouterr().err
     assert kubeconfig.read_text() == before
