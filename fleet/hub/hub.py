@@ -86,7 +86,7 @@ class Hub:
         for resource, entry in entries:
             self.store.collection(resource).load(entry)
         for entry in self.store.collection(DEFINITIONS).scan():
-            self.definitions.serve(entry.name, entry.document())
+            self.definitions.serve(entry.name, entry)
         self.garbage_collector.load_existing()
         self.event_expiry.load_existing()
 

@@ -15,12 +15,14 @@ from fleet.hub.names import DNS_1035_LABEL, DNS_1035_MESSAGE
 from fleet.hub.objects.metadata import Clock, format_timestamp
 from fleet.hub.schema import schema as structural
 from fleet.hub.schema.field_errors import FieldError
+from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.storage.store import StoreChange
 from fleet.hub.wire.bodies import decode_bytes, encode
 from fleet.hub.wire.statuses import invalid_value, not_supported, required_value
 
 _LOG: Final = logging.getLogger(__name__)
 _SCHEMA_CACHE_SIZE: Final = 256
+_BODY_CACHE_SIZE: Final = 64  # Fleet's own definitions, with which every hub begins, and some more
 _SCOPES: Final = ("Cluster", "Namespaced")
 
 
@@ -30,36 +32,38 @@ class Definitions:
     def __init__(self, registry: KindRegistry, *, clock: Clock) -> None:
         self._registry = registry
         self._clock = clock
-        self._served: dict[str, list[Kind]] = {}
+        self._served: dict[str, tuple[Kind, ...]] = {}
         self._accepted: dict[str, tuple[str, Document]] = {}
         """The group and the accepted names of each stored definition."""
 
     def on_change(self, change: StoreChange) -> None:
         if change.resource != DEFINITIONS:
             return
-        document = change.current.document() if change.current else None
-        self.serve(change.entry.name, document)
+        self.serve(change.entry.name, change.current)
 
-    def serve(self, name: str, document: Document | None) -> None:
+    def serve(self, name: str, entry: StoredEntry | None) -> None:
         """Registers the kinds of an established definition, or removes them."""
-        if document is None:
+        kinds: tuple[Kind, ...] = ()
+        if entry is None:
             self._accepted.pop(name, None)
         else:
+            document = _decode_definition(entry.body)
             self._accepted[name] = document["spec"]["group"], document.get("status", {}).get("acceptedNames", {})
-        kinds = self._build_kinds(name, document) if document is not None and _is_established(document) else []
-        self._registry.replace(self._served.pop(name, []), kinds)
+            if _is_established(document):
+                kinds = self._build_kinds(name, entry.body)
+        self._registry.replace(self._served.pop(name, ()), kinds)
         if kinds:
             self._served[name] = kinds
 
-    def _build_kinds(self, name: str, document: Document) -> list[Kind]:
+    def _build_kinds(self, name: str, body: bytes) -> tuple[Kind, ...]:
         """None for a stored definition that no longer compiles: the hub starts without the kind."""
         try:
-            return list(build_kinds(document))
+            return _build_stored_kinds(body)
         except SchemaError as error:
             _LOG.error("%s is not served: %s", name, error)
         except Exception:
             _LOG.exception("%s is not served", name)
-        return []
+        return ()
 
     def complete(self, document: Document, old: Document | None) -> None:
         """Sets the defaults and the status: established at once, unless its names conflict with another definition."""
@@ -121,6 +125,18 @@ class Definitions:
                 if name in known:
                     return reason, f'"{name}" is already in use'
         return None
+
+
+@lru_cache(maxsize=_BODY_CACHE_SIZE)
+def _decode_definition(body: bytes) -> Document:
+    """Not to be modified: all hubs of a process share it."""
+    document: Document = decode_bytes(body)
+    return document
+
+
+@lru_cache(maxsize=_BODY_CACHE_SIZE)
+def _build_stored_kinds(body: bytes) -> tuple[Kind, ...]:
+    return tuple(build_kinds(_decode_definition(body)))
 
 
 def build_kinds(document: Document) -> Iterator[Kind]:

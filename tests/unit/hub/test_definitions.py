@@ -124,3 +124,10 @@ def test_furnishing_twice_changes_nothing(ask: Asker) -> None:
     revision = ask.hub.store.revision
     ask.hub.bootstrap()
     assert ask.hub.store.revision == revision
+
+
+def test_hubs_of_one_process_share_the_kinds_of_equal_definitions(things: Asker) -> None:
+    again = Hub(TOKENS, entries=stored_definitions(things), clock=lambda: NOON)
+    first, second = (hub.registry.find("example.com", "v1", "things") for hub in (things.hub, again))
+    assert first is not None
+    assert first is second
