@@ -72,6 +72,14 @@ class Companion:
     problem: str = ""
     """What is wrong with them, with the field; empty if they can be used."""
 
+    def name_scheduler(self, placement: Metadata) -> str:
+        """The profile that it names, else the annotation of its placement; empty if neither does."""
+        return self.scheduler_name or placement.annotation(SCHEDULER_NAME) or ""
+
+    def name_group(self, placement: Metadata) -> str:
+        """The same of the group."""
+        return self.group or placement.annotation(GROUP) or ""
+
     def choose_class(self, placement: Metadata) -> str:
         """The PriorityClass that its priority comes from; empty if from none."""
         named = placement.annotation(PRIORITY_CLASS) if self.priority is None else ""
@@ -100,10 +108,12 @@ class Companions:
         kinds = self._caches.find_kinds(key)
         if kinds is None:
             return NO_COMPANION
-        options = kinds.options.store.get(str(key))
+        name = str(key)
+        options = kinds.options.store.get(name)
         if options is None:
-            self._read.pop(key, None)
-            unreadable = kinds.options.reflector.unreadable.get(str(key))
+            if self._read:
+                self._read.pop(key, None)
+            unreadable = kinds.options.reflector.unreadable.get(name)
             return Companion(problem=f"unreadable: {unreadable.error}") if unreadable else NO_COMPANION
         read = self._read.get(key)
         if read is None or read[0] is not options:
@@ -111,13 +121,10 @@ class Companions:
         return read[1]
 
     def scheduler_name_of(self, placement: Metadata) -> str:
-        """The profile that the companion names, else the annotation; empty if neither does."""
-        own = self.find(PlacementKey.of(placement)).scheduler_name
-        return own or placement.annotation(SCHEDULER_NAME) or ""
+        return self.find(PlacementKey.of(placement)).name_scheduler(placement)
 
     def group_of(self, placement: Metadata) -> str:
-        """The group that it belongs to; empty if there is none."""
-        return self.find(PlacementKey.of(placement)).group or placement.annotation(GROUP) or ""
+        return self.find(PlacementKey.of(placement)).name_group(placement)
 
     def requests_of(self, placement: Metadata) -> str | None:
         """What one cluster's copy needs, by the companion, else by the annotation, else by the selected workloads; None

@@ -73,9 +73,10 @@ class PreEnqueueRunner:
         """A placement whose priority is unknown is held; until then it ranks as one without."""
         placement = self.caches.placement(key)
         metadata = Metadata() if placement is None else placement.view.metadata
-        profile = self.frameworks.choose(self.companions.scheduler_name_of(metadata)).profile
+        companion = self.companions.find(key)
+        profile = self.frameworks.choose(companion.name_scheduler(metadata)).profile
         try:
-            priority = self._find_priority(self.companions.find(key), metadata)
+            priority = self._find_priority(companion, metadata)
         except InputError:
             priority = 0
         policy = BACKOFF_POLICY if profile.backoff_on_rejection else DEFAULT_POLICY
@@ -90,17 +91,17 @@ class PreEnqueueRunner:
             self.compiler.drop(item.key)
             return None
         metadata = placement.view.metadata
-        scheduler_name = self.companions.scheduler_name_of(metadata)
+        companion = self.companions.find(item.key)
+        scheduler_name = companion.name_scheduler(metadata)
         if self.frameworks.is_foreign(scheduler_name):
             return None
-        companion = self.companions.find(item.key)
         if companion.problem:
             return PreEnqueueGate(COMPANION, f"its options cannot be used: {companion.problem}")
         framework = self.frameworks.choose(scheduler_name)
         profile = framework.profile
         if companion.approvals and find_approval_plugin(profile) is None:
             return PreEnqueueGate(COMPANION, describe_missing_plugin(profile.scheduler_name))
-        group = self.companions.group_of(metadata)
+        group = companion.name_group(metadata)
         if group and not profile.decides_groups:
             return PreEnqueueGate(GANG, describe_lone_member(group, profile.scheduler_name))
         if companion is NO_COMPANION and metadata.annotation(OPTIONS) == OPTIONS_REQUIRED:

@@ -555,7 +555,9 @@ class Scheduler:
     def _find_quota_hint(self, key: PlacementKey) -> Hint | None:
         """What it lacks of its quotas no cluster gives, except by bindings of others."""
         profile = self._profile_of_key(key)
-        shares = self._quotas.list_shares(key) if profile.reads_quotas else ()
+        if not profile.reads_quotas:
+            return None
+        shares = self._quotas.list_shares(key)
         if profile.evicts and any(share.may_reclaim(0) for share in shares):
             return Hint.IN_DOUBT
         is_short = key in self._short_of_quota and not self.queue.is_in_flight(key)
@@ -618,8 +620,8 @@ class Scheduler:
         return self.frameworks.choose("" if placement is None else self.companions.scheduler_name_of(placement)).profile
 
     def _profile_of_key(self, key: PlacementKey) -> CompiledProfile:
-        if self.frameworks.is_single:
-            return self.frameworks.default.profile
+        if (only := self.frameworks.only) is not None:
+            return only.profile
         placement = self._caches.placement(key)
         return self._profile_of(None if placement is None else placement.view.metadata)
 

@@ -215,7 +215,7 @@ class ClusterHints:
         if hint is None:
             judge, compile_own = event.judge_for(key), partial(self.compile_request, key)
             hint = judge.judge(group, key, compile_own)
-            if hint is Hint.NO_USE and self._seeks_room(key):
+            if hint is Hint.NO_USE and judge.searches_room and self._seeks_room(key):
                 hint = judge.judge_room(group, key, compile_own)
         return hint
 
@@ -359,6 +359,7 @@ class _Judge:
         """Placements that room is kept for: to them, it is free."""
         self._placed = frozenset(each.placement for frame in (before, after) for each in chain(*frame.placed))
         """Placements with bindings there: these make no room for themselves."""
+        self.searches_room = bool(profile.post_filter)
         self._before = _ClusterAlone(profile, before, now=now)
         self._after = _ClusterAlone(profile, after, now=now)
         self._present = self._after if after.valid else self._before
@@ -369,7 +370,7 @@ class _Judge:
         """By group, for its members that room is not kept for, and that are not there."""
 
     def judge(self, group: _PolicyGroup, key: PlacementKey, compile_own: Callable[[], PlacementRequest | None]) -> Hint:
-        if not self._by_policy or self._is_nominated(group, key):
+        if not self._by_policy or (self._nominated and self._is_nominated(group, key)):
             return self._judge(compile_own(), self._find_plan)
         hint = self._hints.get(id(group))
         if hint is None:

@@ -109,12 +109,14 @@ class Frameworks:
     """The frameworks of a process, by scheduler name: one queue order, one cache."""
 
     def __init__(self, by_name: Mapping[str, Framework]) -> None:
-        self._by_name = dict(by_name)
+        self._hold(dict(by_name))
 
-    @property
-    def default(self) -> Framework:
+    def _hold(self, by_name: dict[str, Framework]) -> None:
+        self._by_name = by_name
+        self.default = by_name.get(DEFAULT_NAME) or next(iter(by_name.values()))
         """Of placements that name no profile. Where there is no such profile, the first stands in for explanations."""
-        return self._by_name.get(DEFAULT_NAME) or next(iter(self._by_name.values()))
+        self.only = self.default if len(by_name) == 1 else None
+        """Decides or shows placements whatever they name."""
 
     def __iter__(self) -> Iterator[Framework]:
         return iter(self._by_name.values())
@@ -130,11 +132,6 @@ class Frameworks:
     def is_foreign(self, name: str) -> bool:
         """Whether a placement with this name is left alone."""
         return is_foreign_name(name, self._by_name)
-
-    @property
-    def is_single(self) -> bool:
-        """Whether whatever a placement names is decided, or shown, by the default."""
-        return len(self._by_name) == 1
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -231,7 +228,7 @@ class Frameworks:
         """Placements of profiles that are gone are left alone from now on."""
         gone = {framework.scheduler_name for framework in removed}
         kept = {name: framework for name, framework in self._by_name.items() if name not in gone}
-        self._by_name = kept | {framework.scheduler_name: framework for framework in added}
+        self._hold(kept | {framework.scheduler_name: framework for framework in added})
 
     def close(self) -> None:
         """At the end of the process. An error of a plugin does not change how the process ends."""
