@@ -74,7 +74,7 @@ async def _refuse_question(query: ExternalQuery) -> ExternalResult:
     return ExternalResult({}, error=f"no extender can be asked for {query.key}")
 
 
-async def _refuse_write(operation: Any) -> Status | None:
+async def refuse_write(operation: Any) -> Status | None:
     del operation
     return Status.new(Code.ERROR, "there is no hub to write to")
 
@@ -148,7 +148,7 @@ class HookContext:
         self.notes: dict[str, dict[str, Any]] = {}
         self.warnings: dict[tuple[str, str], Warning] = {}
         self._query_results = query_results
-        self.write: WriteOperation = _refuse_write
+        self.write: WriteOperation = refuse_write
         """For Bind: sends an operation of this attempt to the hub. A coroutine."""
         self.ask: AskExtender = _refuse_question
         """For Bind: the answer of an extender, which may be an error. A coroutine."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -397,13 +397,15 @@ class AttemptRunner:
     def _open_cycle(self, scope: AttemptScope) -> Iterator[BindingCycle]:
         is_partial = scope.framework.profile.partial_permit
         with self._cycles.parked.open(scope.record.key, scope.request, is_partial=is_partial) as item:
-            yield BindingCycle(
+            cycle = BindingCycle(
                 self._cycles,
                 framework=scope.framework,
                 kinds=scope.kinds,
                 precondition=scope.precondition,
                 item=item,
             )
+            with closing(cycle):
+                yield cycle
 
     async def _add_finalizer(self, scope: AttemptScope) -> None:
         if scope.request.problems or SCHEDULER_CLEANUP in scope.placement.view.metadata.finalizers:

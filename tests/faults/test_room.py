@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -18,6 +19,8 @@ from fleet.kube.api import Method, Request
 from fleet.kube.resource import STATUS
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS
 from fleet.model.keys import PARENT_PLACEMENT
+from fleet.scheduler.binding.binding_cycle import BindingCycle
+from fleet.snapshot.frame import Frame
 from plugins.capacity.resource_fit import ResourceFit
 from tests.e2e.hub import soon
 from tests.e2e.world import ANYTHING, World
@@ -304,6 +307,25 @@ def test_room_that_is_given_back_is_taken_where_another_filter_refused_the_last_
             await soon(lambda: _uses(scene, "web", "ams"))
 
     run_virtually(story())
+
+
+@virtual
+async def test_X_24_nothing_of_an_attempt_waits_for_the_garbage_collector(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, ROOMY) as scene:
+        await join(scene.world, "ams", cpu="10")
+        gc.collect()
+        flags = gc.get_debug()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            await scene.place("web", ONE, requests="cpu=1")
+            await soon(lambda: _is_on(scene, "web", "ams"))
+            await asyncio.sleep(1)
+            gc.collect()
+            left = [each for each in gc.garbage if isinstance(each, BindingCycle | Frame)]
+        finally:
+            gc.set_debug(flags)
+            gc.garbage.clear()
+        assert left == []
 
 
 async def _is_on(scene: Scene, placement: str, cluster: str) -> bool:

@@ -17,7 +17,7 @@ import structlog
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import FleetError, LeadershipLost, NotLeading, QueueClosed
-from fleet.framework.context import AskExtender
+from fleet.framework.context import AskExtender, refuse_write
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.cycle.inspection import find_unfit
@@ -121,6 +121,12 @@ class BindingCycle:
     def results(self) -> tuple[HookResult, ...]:
         """The answers of plugins so far, in the order in which they came."""
         return () if self._effects is None else tuple(self._effects.results)
+
+    def close(self) -> None:
+        """A plugin that keeps its context writes nothing any more, and nothing refers back to the attempt: inputs of a
+        large fleet go at once, not when the garbage collector next runs."""
+        if self._effects is not None:
+            self._effects.ctx.write = refuse_write
 
     # --- Reserve and Permit -------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ FULL: Final = Plan(
     preemptors=Size(clusters=5_000, placements=680, bursts=5, others=100),
     groups=Size(clusters=1_000, placements=3_000),
     restart=Size(clusters=5_000, placements=10_000, others=16_667),
-    options=Size(clusters=10_000, placements=1_000),
+    options=Size(clusters=10_000, placements=5_000),
 )
 QUICK: Final = Plan(
     plain=Size(clusters=1_000, placements=200, bursts=3),
