@@ -312,6 +312,25 @@ def test_after_a_query_that_took_too_long_the_next_ones_are_refused_at_once(
         asyncio.run(scene(history))
 
 
+def test_a_history_that_hangs_takes_no_thread_that_others_use(tmp_path: Path) -> None:
+    go_on = threading.Event()
+
+    async def scene(history: History) -> str:
+        reader = HistoryReader(history)
+        asked = [asyncio.create_task(reader.call(go_on.wait)) for _ in range(64)]
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(SOON):
+                return await asyncio.to_thread(lambda: "free")
+        finally:
+            go_on.set()
+            await asyncio.gather(*asked)
+            reader.close()
+
+    with recording(f"sqlite:///{tmp_path / 'history.sqlite'}") as history:
+        assert asyncio.run(scene(history)) == "free"
+
+
 @pytest.mark.parametrize(
     "method, path", [("GET", "/v1/placements/-/big/why?attempt=1"), ("POST", "/v1/replay")], ids=["why", "replay"]
 )
