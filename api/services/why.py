@@ -112,6 +112,7 @@ class _Held:
     preempting: PreemptingModel | None = None
     group: GroupModel | None = None
     denials: tuple[DenialModel, ...] = ()
+    is_bound: bool = False
 
     @property
     def headline(self) -> str:
@@ -121,7 +122,7 @@ class _Held:
             return describe_preempted(self.preempting)
         if self.waiting is not None:
             return describe_waited(self.waiting)
-        return "" if self.group is None else describe_grouped(self.group)
+        return "" if self.group is None or self.is_bound else describe_grouped(self.group)
 
     @property
     def state(self) -> State | None:
@@ -459,7 +460,7 @@ def _find_what_holds(
     preempting = describe_preempting(backend.live, placement, visibility, rights.readable)
     denials = tuple(list_denials(backend, placement, visibility))
     gate = describe_gate(backend, placement, queue, visibility, rights.clearable)
-    return _Held(gate, waiting, preempting, group, denials)
+    return _Held(gate, waiting, preempting, group, denials, is_bound=bool(placement.list_live_bindings()))
 
 
 def _compute_state(query: WhyQuery, record: PlacementRecord, queue: QueueModel | None) -> State | None:

@@ -565,6 +565,8 @@ class Scheduler:
 
     def _seeks_room(self, key: PlacementKey) -> bool:
         """What other plugins have refused would be refused again, give its room back, and wake the next."""
+        if key not in self.queue:
+            return key in self._short_of_room
         rejectors = self._find_rejectors(key)
         if rejectors is None:
             return key in self._short_of_room or self.queue.is_in_flight(key)

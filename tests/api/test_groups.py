@@ -149,6 +149,24 @@ async def test_X_22_the_text_and_the_answer_about_a_member_say_the_same(stage: S
 
 
 @with_groups
+async def test_what_is_bound_and_joins_a_group_that_waits_is_not_said_to_be_unbound(stage: Stage) -> None:
+    spec = {"resourceSelectors": [ANYTHING], "policy": ONE}
+    await stage.world.create(CLUSTER_SCOPED.placement, {"metadata": {"name": "early"}, "spec": spec})
+    await stage.world.soon_scheduled("early")
+    await make_group(stage)
+    await place(stage, "big-shard", cpu="100")
+    await stage.world.patch(CLUSTER_SCOPED.placement, "early", {"metadata": {"annotations": {GROUP: "shards"}}})
+
+    path = "/v1/placements/-/early/why"
+    why = await soon_why(
+        stage, lambda why: why["group"] and (why["group"]["placed"], why["group"]["needed"]) == (1, 2), path
+    )
+
+    assert why["group"]["state"] == "Waiting"
+    assert "nothing is bound" not in why["verdict"]["summary"]
+
+
+@with_groups
 async def test_an_answer_about_a_group_names_no_cluster_and_no_domain_that_is_hidden(stage: Stage) -> None:
     await fill_group(stage)
     await soon_why(stage, is_refused)
