@@ -82,6 +82,8 @@ class Hint(enum.Enum):
     """Room can be made there now, and could not be before, or more of it is needed elsewhere at the same time."""
     IN_DOUBT = "InDoubt"
     """Clusters are compared, also the one that the placement is on, or the policy cannot be judged here."""
+    FAILED = "Failed"
+    """A plugin could not judge: the placement is requeued in any case."""
 
 
 class _Plan(NamedTuple):
@@ -204,7 +206,7 @@ class ClusterHints:
                 hint = self._find_hint(key, event)
             except Exception:  # must not keep the event from the others
                 log.warning("there is no hint for a placement: it is requeued", placement=str(key), exc_info=True)
-                hint = Hint.IN_DOUBT
+                hint = Hint.FAILED
             if hint is not Hint.NO_USE:
                 yield key, hint
 
@@ -403,7 +405,7 @@ class _Judge:
                 return Hint.MAKES_ROOM
         except Exception:
             log.warning("a plugin could not judge a changed cluster: the placement is requeued", exc_info=True)
-            return Hint.IN_DOUBT
+            return Hint.FAILED
         return Hint.IN_DOUBT if self._before.has_read_clock else Hint.NO_USE
 
     def concerns(self, request: PlacementRequest | None) -> bool:
@@ -451,7 +453,7 @@ class _Judge:
                 return Hint.QUALIFIES
         except Exception:
             log.warning("a plugin could not judge a changed cluster: the placement is requeued", exc_info=True)
-            return Hint.IN_DOUBT
+            return Hint.FAILED
         return Hint.IN_DOUBT if self._before.has_read_clock else Hint.NO_USE
 
     def _is_foreseen(self, entry: BoundHook) -> bool:

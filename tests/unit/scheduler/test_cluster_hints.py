@@ -254,6 +254,11 @@ class Remembering(Judging):
         return Verdict(ok=0 if state.read(self.WROTE, default=None) else -1)
 
 
+class Sizing(Judging):
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
+        return (ClusterEvent(ClusterEventKind.UPDATE_CAPACITY),)
+
+
 class Limiting(PluginTraits):
     """Looks at the whole fleet between rounds."""
 
@@ -357,6 +362,14 @@ def test_Q_09_a_plugin_that_fails_loses_no_chance() -> None:
         world = a_world(judged_by(Judging(fails=True)), web=short()).start().saw(WELL)
     assert world.queue.keys == ["web"]
     assert any("could not judge" in line["event"] for line in logs)
+
+
+def test_Q_09_where_a_plugin_fails_freed_room_is_offered_to_whom_another_filter_had_refused() -> None:
+    world = a_world(judged_by(Sizing(fails=True)), web=short()).start().saw(WELL)
+    world.queue.woken.clear()
+    giving = PlacementKey("", "gone")
+    world.handlers.on_freed("c7", {"cpu": 1}, {}, giving=giving, seeks=lambda _: False, may_seek=lambda _: True)
+    assert world.queue.keys == ["web"]
 
 
 def test_Q_09_a_hint_that_fails_for_one_placement_loses_no_chance_of_the_others() -> None:
