@@ -381,7 +381,8 @@ def install_second(scene: Scene, folder: Path, namespace: str, group: str) -> Sc
 def test_O_16_O_17_plain_manifests_install_an_operator_in_another_namespace_for_clusters_of_its_own(
     scene: Scene, tmp_path: Path
 ) -> None:
-    second = install_second(scene, tmp_path, "second", OPERATOR_GROUP)
+    # Its name comes first: of two that are created in the same second, the first by name is the older one.
+    second = install_second(scene, tmp_path, "another", OPERATOR_GROUP)
     with second.machine.container_of(OPERATOR).running(), declared(second):
         second.soon_is("Progressing", "False", "AsExpected")
         second.soon_is("Available", "False", "NoLeader")
