@@ -1,6 +1,6 @@
-# Every target installs what it needs into .venv, from the locks in requirements/. Needs make and Python 3.11 to 3.14.
+# Every target installs what it needs into .venv, from the locks in requirements/. Needs make and Python 3.11 to 3.15.
 
-PYTHONS := python3.14 python3.13 python3.12 python3.11 python3
+PYTHONS := python3.15 python3.14 python3.13 python3.12 python3.11 python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON := $(BIN)/python
@@ -136,11 +136,11 @@ trace: $(DEV) ## Count the files and calls of three trips through the product
 # A name on the PATH may be a stub or lack venv, so each candidate has to show that it works.
 $(PYTHON):
 	@for python in $(PYTHONS); do \
-	  if $$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' >/dev/null 2>&1; then \
+	  if $$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 16))' >/dev/null 2>&1; then \
 	    echo "$$python -m venv $(VENV)"; exec $$python -m venv $(VENV); \
 	  fi; \
 	done; \
-	echo "Fleet needs Python 3.11 to 3.14 with its venv module; none of these is one: $(PYTHONS)" >&2; exit 1
+	echo "Fleet needs Python 3.11 to 3.15 with its venv module; none of these is one: $(PYTHONS)" >&2; exit 1
 
 $(INSTALLED): pyproject.toml requirements/runtime.txt requirements/build.txt | $(PYTHON)
 	$(PIP) --require-hashes --requirement requirements/runtime.txt --requirement requirements/build.txt
@@ -175,7 +175,7 @@ lock: $(DEV) ## Renew the locks in requirements/ (UPGRADE=1 for newer versions)
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --group node --output-file requirements/node.txt
 	echo hatchling | $(COMPILE) --no-annotate --constraints requirements/dev.txt - --output-file requirements/build.txt
 	$(PYTHON) -c 'import tomllib; print(*(line for line in \
-	  tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"] if line.startswith("numpy")))' \
+	  tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"] if line.startswith("numpy")), sep="\n")' \
 	  | $(COMPILE) --resolution lowest --no-annotate - --output-file requirements/numpy-lowest.txt
 
 clean: ## Remove everything that a target made

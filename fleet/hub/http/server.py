@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import os
 import socket
 import ssl
@@ -20,10 +21,12 @@ from fleet.errors import ConfigurationError
 from fleet.hub.access.authentication import Tokens, User, generate_administrator, read_tokens, write_tokens
 from fleet.hub.http.app import Application, Listener
 from fleet.hub.hub import Hub
+from fleet.hub.schema.cel.library import IS_INSTALLED, NOT_CHECKED
 from fleet.hub.wire.bodies import encode
 from fleet.private_files import create_private_directory
 from fleet.serving import bind, build_server, format_url
 
+_LOG: Final = logging.getLogger(__name__)
 _NAME: Final = "fleet-hub"
 _TOKENS: Final = "tokens.csv"
 _KUBECONFIG: Final = "kubeconfig"
@@ -58,6 +61,8 @@ class Endpoint:
 async def serve(settings: HubSettings, *, ready: Callable[[Endpoint], None] | None = None) -> None:
     """Serves until cancelled, SIGINT or SIGTERM. `ready` is called with the endpoint once the hub serves."""
     check_settings(settings)
+    if not IS_INSTALLED:
+        _LOG.warning(NOT_CHECKED)
     with contextlib.ExitStack() as stack:
         folder = settings.data_dir or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-hub-")))
         _make_directory(folder)

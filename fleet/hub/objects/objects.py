@@ -29,6 +29,7 @@ from fleet.hub.objects.update_rules import (
     untracked_fields,
     validate_schema,
 )
+from fleet.hub.schema.cel.library import NOT_CHECKED
 from fleet.hub.schema.field_errors import FieldError
 from fleet.hub.storage.conversion import stored_resource, to_stored_document, versioned_body, versioned_document
 from fleet.hub.storage.entries import StoredEntry
@@ -141,6 +142,7 @@ class ObjectLifecycle:
         return (
             *self._prune_and_default(kind, document, options, unknown),
             *metadata.collect_warnings(kind, document["metadata"]),
+            *(() if kind.schema is None or kind.schema.is_checked else (NOT_CHECKED,)),
         )
 
     def _prune_and_default(

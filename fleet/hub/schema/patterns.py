@@ -2,6 +2,7 @@
 
 Python's `re` has a different syntax and can take exponential time. Patterns that are provably equivalent and take
 linear time run on `re`, all others on the RE2 of the CEL library, with cached results: names and condition types recur.
+Without the library these others match everything.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from cel_expr_python import cel  # type: ignore[import-untyped]
-
 from fleet.errors import InputError
+from fleet.hub.schema.cel.library import IS_INSTALLED, cel
 
 Match = Callable[[str], object]
 
@@ -46,7 +46,7 @@ _MOST_OPTIONAL: Final = 2
 def compile_pattern(pattern: str) -> Match:
     """Compiles a search for the pattern. Raises InputError if RE2 refuses the pattern."""
     search = _search_with_re2(pattern)
-    if _is_harmless(pattern):
+    if is_harmless(pattern):
         return re.compile(pattern.removesuffix("$") + r"\Z", re.ASCII).search
     return lambda text: _search_cached(pattern, text) if len(text) <= _LONGEST_CACHED else search(text)
 
@@ -74,7 +74,7 @@ def compile_finder(pattern: str) -> Callable[[str], Iterator[re.Match[str]]]:
     return find
 
 
-def _is_harmless(pattern: str) -> bool:
+def is_harmless(pattern: str) -> bool:
     """Backtracking is linear with one quantifier of many, whose end the anchors fix, and doubles with each optional."""
     is_plain = _HARMLESS.fullmatch(pattern) and not pattern.endswith("\\$") and pattern.count("|") == 0
     is_linear = len(_QUANTIFIER_OF_MANY.findall(pattern)) <= 1 and pattern.count("?") <= _MOST_OPTIONAL
@@ -88,6 +88,8 @@ def _create_environment() -> cel.Env:
 
 @lru_cache(maxsize=1024)
 def _search_with_re2(pattern: str) -> Callable[[str], bool]:
+    if not IS_INSTALLED:
+        return lambda _: True
     literal = "".join(f"\\U{ord(character):08x}" for character in pattern)
     try:
         expression = _create_environment().compile(f'text.matches("{literal}")')

@@ -11,11 +11,13 @@ from copy import deepcopy
 from typing import Any, Final
 
 from fleet.errors import SchemaError
+from fleet.hub.schema.cel.library import IS_INSTALLED
 from fleet.hub.schema.cel.rules import compile_rules
 from fleet.hub.schema.defaulting import compile_defaulting
 from fleet.hub.schema.embedded import compile_embedded_check
 from fleet.hub.schema.field_errors import RULES_NOT_CHECKED, FieldError, Path, SchemaFinding
 from fleet.hub.schema.lists import compile_list_check
+from fleet.hub.schema.patterns import is_harmless
 from fleet.hub.schema.pruning import compile_pruning
 from fleet.hub.schema.ratcheting import is_unchanged
 from fleet.hub.schema.structural import validate_definition
@@ -55,6 +57,8 @@ class Schema:
         self._check_embedded: Final = compile_embedded_check(schema)
         self._check_lists: Final = compile_list_check(schema)
         self._check_rules: Final = compile_rules(rooted)
+        self.is_checked: Final = IS_INSTALLED or not _needs_cel(schema)
+        """Whether objects are held to all of it."""
 
     def default(self, document: dict[str, Any]) -> dict[str, Any]:
         """Sets defaults in place, and returns the document."""
@@ -133,3 +137,14 @@ def _distinct(errors: Iterable[FieldError]) -> Iterator[FieldError]:
         if str(error) not in seen:
             seen.add(str(error))
             yield error
+
+
+def _needs_cel(part: Any) -> bool:
+    """Whether a rule, or a pattern that only the CEL library can match, is anywhere in a schema."""
+    if isinstance(part, list):
+        return any(map(_needs_cel, part))
+    if not isinstance(part, dict):
+        return False
+    pattern = part.get("pattern")
+    is_hard = isinstance(pattern, str) and not is_harmless(pattern)
+    return is_hard or "x-kubernetes-validations" in part or any(map(_needs_cel, part.values()))

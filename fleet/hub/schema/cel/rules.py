@@ -1,6 +1,7 @@
 """CEL rules (`x-kubernetes-validations`): compiled once, evaluated on every create and update.
 
 A rule that uses an unsupported function does not compile, and its CRD is refused: no rule is ever ignored silently.
+Where Python is too new for the library, no rule is evaluated, and every write of the kind is answered with a warning.
 The compiler has no types of fields: a rule with a misspelled field compiles, and fails with "no such key" on every
 object.
 """
@@ -13,18 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from cel_expr_python import cel  # type: ignore[import-untyped]
-from cel_expr_python.ext import (  # type: ignore[import-untyped]
-    ext_bindings,
-    ext_encoders,
-    ext_math,
-    ext_optional,
-    ext_strings,
-)
-
 from fleet.errors import InputError
 from fleet.hub.schema.cel.budget import BUDGET, SPENT
-from fleet.hub.schema.cel.functions import declarations
+from fleet.hub.schema.cel.library import IS_INSTALLED, cel, create_extensions
 from fleet.hub.schema.cel.loops import LoopReadings, find_readings
 from fleet.hub.schema.cel.values import Convert, compile_conversion, has_times
 from fleet.hub.schema.field_errors import DUPLICATE, FORBIDDEN, INVALID, REQUIRED, MapKey, Path, SchemaFinding, steps
@@ -63,8 +55,8 @@ class CompiledRule:
 
 
 def compile_rules(schema: JSONSchema) -> CheckRules | None:
-    """Compiles all rules on and below a value into one check, or None if there are no rules."""
-    check = _compile(schema, schema)
+    """Compiles all rules on and below a value into one check, or None if there are no rules, or no library for them."""
+    check = _compile(schema, schema) if IS_INSTALLED else None
     if check is None:
         return None
 
@@ -285,6 +277,8 @@ def uses_old_self(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _compile_expression(text: str, *, field: str, wanted: str, takes_no_old: bool) -> cel.Expression:
+    if not IS_INSTALLED:
+        return None
     if takes_no_old:
         text = f"cel.bind(oldSelf, hasOldSelf__ ? optional.of(oldSelf) : optional.none(), {text}\n)"
     try:
@@ -308,14 +302,10 @@ def _parse_field_path(field_path: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _create_environment() -> cel.Env:
+    from fleet.hub.schema.cel.functions import declarations
+
     return cel.NewEnv(
         variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN, "hasOldSelf__": cel.Type.BOOL},
-        extensions=[
-            ext_strings.ExtStrings(),
-            ext_optional.ExtOptional(),
-            ext_bindings.ExtBindings(),
-            ext_math.ExtMath(),
-            ext_encoders.ExtEncoders(),
-        ],
+        extensions=create_extensions(),
         functions=declarations(),
     )
