@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
-from api.http.certificate import Certificate
+from fleet.certificate import Certificate
 from fleet.clock import Clock, SystemClock
 from fleet.errors import ConfigurationError
 from fleet.serving import bind, build_server, format_url, serve

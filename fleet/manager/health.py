@@ -1,4 +1,4 @@
-"""Probes and metrics over HTTP: `/livez`, `/readyz` and `/metrics`, and pages of JSON and profiles beside the metrics.
+"""Probes and metrics over HTTP(S): `/livez`, `/readyz` and `/metrics`, and JSON and profiles beside the metrics.
 
 Live means that the event loop runs and no registered component is overdue; kubelet restarts a process that is not live.
 Ready means that it could work now. Responses have the format of the API server's.
@@ -7,8 +7,10 @@ Ready means that it could work now. Responses have the format of the API server'
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
 from urllib.parse import parse_qs
@@ -16,11 +18,14 @@ from urllib.parse import parse_qs
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from fleet.certificate import Certificate, TlsPolicy
 from fleet.clock import Clock
 from fleet.errors import ConfigurationError
 from fleet.manager.debug_pages import PREFIX, DebugPages
 from fleet.settings import Address
+from fleet.settings.tree import TlsSection
 
+_PLAIN: Final = TlsSection()
 LOOP: Final = "event-loop"
 _HEARTBEAT: Final = 1.0
 """Seconds between two heartbeats of the event loop."""
@@ -44,7 +49,7 @@ class HealthChecks:
     """Registry of readiness and liveness checks."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.clock = clock
         self._ready: dict[str, Missing] = {}
         self._notices: dict[str, Callable[[], str]] = {}
         self._alive: dict[str, tuple[Age, float]] = {}
@@ -76,8 +81,8 @@ class HealthChecks:
     async def watch_event_loop(self) -> None:
         """Heartbeat of the event loop, until cancelled."""
         while True:
-            self._last_turn = self._clock.monotonic()
-            await self._clock.sleep(_HEARTBEAT)
+            self._last_turn = self.clock.monotonic()
+            await self.clock.sleep(_HEARTBEAT)
 
 
 def _describe_overdue(age: float, within: float) -> str:
@@ -96,12 +101,14 @@ class HealthServer:
         metrics_address: Address,
         find_page: FindPage = lambda _: None,
         is_profiled: bool = False,
+        tls: TlsSection = _PLAIN,
     ) -> None:
         """`find_page` has what is served beside the metrics, and so are profiles, to callers on this machine."""
         self._health = health
         self._registry = registry
         self._find_page = find_page
         self._is_profiled = is_profiled
+        self._tls = tls
         self._wanted = (("health", health_address), ("metrics", metrics_address))
         self._bound: dict[str, tuple[str, int]] = {}
         self._open = AsyncExitStack()
@@ -117,8 +124,9 @@ class HealthServer:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
+            context = self._open_certificate(opening)
             for address, purposes in self._group_by_address().items():
-                bound = await self._serve(address, purposes, opening)
+                bound = await self._serve(address, purposes, opening, context)
                 self._bound |= dict.fromkeys(purposes, bound)
             watching = asyncio.create_task(self._health.watch_event_loop(), name="event loop watchdog")
             opening.push_async_callback(_cancel, watching)
@@ -129,6 +137,16 @@ class HealthServer:
         self._bound.clear()
         return await self._open.__aexit__(*error)
 
+    def _open_certificate(self, opening: AsyncExitStack) -> ssl.SSLContext | None:
+        if not self._tls.enabled:
+            return None
+        folder, policy = Path(self._tls.folder), TlsPolicy(self._tls.min_version, self._tls.cipher_suites)
+        files = (folder / "tls.crt", folder / "tls.key")
+        certificate = Certificate(*files, policy=policy, self_signs=True, setting="tls.folder: {} and {}")
+        watching = asyncio.create_task(certificate.watch_files(self._health.clock), name="certificate")
+        opening.push_async_callback(_cancel, watching)
+        return certificate.context
+
     def _group_by_address(self) -> dict[Address, list[str]]:
         purposes: dict[Address, list[str]] = {}
         for purpose, address in self._wanted:
@@ -136,7 +154,9 @@ class HealthServer:
                 purposes.setdefault(address, []).append(purpose)
         return purposes
 
-    async def _serve(self, address: Address, purposes: list[str], opening: AsyncExitStack) -> tuple[str, int]:
+    async def _serve(
+        self, address: Address, purposes: list[str], opening: AsyncExitStack, tls: ssl.SSLContext | None
+    ) -> tuple[str, int]:
         from fleet.serving import bind, build_server, serve  # slow to import, and not needed when switched off
 
         try:
@@ -149,7 +169,7 @@ class HealthServer:
         if self._is_profiled and "metrics" in purposes:
             debug = DebugPages()
             opening.callback(debug.close)
-        server = build_server(_Application(self._health, self._registry, purposes, self._find_page, debug))
+        server = build_server(_Application(self._health, self._registry, purposes, self._find_page, debug), tls=tls)
         await opening.enter_async_context(serve(server, bound, name=" and ".join(purposes)))
         return host, port
 

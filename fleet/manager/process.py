@@ -90,6 +90,7 @@ async def _serve(options: ControllerOptions) -> int:
             metrics_address=settings.metrics.address,
             find_page=manager.find_page,
             is_profiled=settings.debug.enabled,
+            tls=settings.tls,
         ):
             _stop_on_signals(manager, within=settings.shutdown.grace_period.seconds + SHUTDOWN_MARGIN)
             reloading = _start_reload(options, transport, manager, health, clock=clock)

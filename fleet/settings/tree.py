@@ -16,7 +16,16 @@ from fleet.settings.document.extenders import ExtenderDocument
 from fleet.settings.document.feeds import FeedDocument
 from fleet.settings.document.model import LONGEST_PERMIT_WAIT, ProfileDocument
 from fleet.settings.secrets import redact
-from fleet.settings.values import Address, ClusterSelector, Duration, Kinds, Namespaces, PositiveDuration, Rate
+from fleet.settings.values import (
+    Address,
+    CipherSuites,
+    ClusterSelector,
+    Duration,
+    Kinds,
+    Namespaces,
+    PositiveDuration,
+    Rate,
+)
 
 _CLUSTERS_PER_WORKER: Final = 50
 _PLACEMENTS_PER_WORKER: Final = 10
@@ -408,6 +417,30 @@ class HealthSection(Section):
     address: Annotated[Address, Field(description="Address of `/livez` and `/readyz`, or `off`.")] = Address(":8081")
 
 
+class TlsSection(Section):
+    """Metrics and health probes over HTTPS."""
+
+    enabled: Annotated[bool, Field(description="Serve `metrics.address` and `health.address` over HTTPS.")] = False
+    folder: Annotated[
+        str,
+        Field(
+            min_length=1,
+            description="Folder with `tls.crt` and `tls.key`, such as a mounted Secret; renewed files are used without "
+            "a restart. While there are none, a self-signed certificate serves.",
+        ),
+    ] = "/etc/fleet-tls"
+    min_version: Annotated[
+        Literal["VersionTLS12", "VersionTLS13"], Field(description="Oldest version of TLS that clients may use.")
+    ] = "VersionTLS12"
+    cipher_suites: Annotated[
+        CipherSuites,
+        Field(
+            description="Cipher suites of TLS 1.2 that clients may use, by the names that Kubernetes has for them, "
+            "separated by commas. Default: those of OpenSSL. Suites of TLS 1.3 are always on."
+        ),
+    ] = ()
+
+
 class DebugSection(Section):
     """Profiles of the running controller."""
 
@@ -467,6 +500,7 @@ class Settings(Section):
     history: HistorySection = HistorySection()
     metrics: MetricsSection = MetricsSection()
     health: HealthSection = HealthSection()
+    tls: TlsSection = TlsSection()
     logging: LoggingSection = LoggingSection()
     debug: DebugSection = DebugSection()
     profiles: Annotated[tuple[InstanceOf[ProfileDocument], ...], Field(exclude=True)] = ()

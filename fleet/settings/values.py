@@ -25,6 +25,30 @@ _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
 _TERM: Final = rf"!{_LABEL}|{_LABEL}(?:(?:==?|!=)(?:{_LABEL})?| (?:not)?in \((?:{_LABEL})(?:, ?{_LABEL})*\))?"
 _SELECTOR: Final = re.compile(rf"(?:{_TERM})(?:,(?:{_TERM}))*", re.ASCII)
 _LARGEST_PORT: Final = 65535
+CIPHER_SUITES: Final = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256": "AES128-SHA256",
+    "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
+    "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
+    # Of TLS 1.3, where they cannot be switched off.
+    "TLS_AES_128_GCM_SHA256": "",
+    "TLS_AES_256_GCM_SHA384": "",
+    "TLS_CHACHA20_POLY1305_SHA256": "",
+}
+"""Their names in OpenSSL."""
 
 
 class _Text(str):
@@ -142,6 +166,10 @@ def _check_kinds(names: tuple[str, ...]) -> tuple[str, ...]:
     return _check_each(names, _KINDS, "group, group/version or group/version/Kind,Kind, separated by semicolons")
 
 
+def _check_suites(names: tuple[str, ...]) -> tuple[str, ...]:
+    return _check_each(names, re.compile("|".join(CIPHER_SUITES)), f"of {', '.join(CIPHER_SUITES)}")
+
+
 def _check_each(names: tuple[str, ...], pattern: re.Pattern[str], expected: str) -> tuple[str, ...]:
     wrong = [name for name in names if not pattern.fullmatch(name)]
     if wrong:
@@ -160,5 +188,6 @@ def _check_selector(text: str) -> str:
 ClusterSelector = Annotated[str, AfterValidator(_check_selector)]
 """In the syntax of kubectl."""
 Namespaces = Annotated[tuple[str, ...], BeforeValidator(_split_list), AfterValidator(_check_namespaces)]
+CipherSuites = Annotated[tuple[str, ...], BeforeValidator(_split_list), AfterValidator(_check_suites)]
 Kinds = Annotated[tuple[str, ...], BeforeValidator(_split_kinds), AfterValidator(_check_kinds)]
 """Each is `apps`, `apps/v1` or `apps/v1/Deployment,StatefulSet`; the core group has no name: `v1/ConfigMap`."""

@@ -17,8 +17,8 @@ from structlog.testing import capture_logs
 from api.app import create_app
 from api.auth.access import HubAuthorizer
 from api.auth.front_proxy import FrontProxy, FrontProxyTrust
-from api.http.certificate import Certificate
 from api.http.server import ListenOptions, serve_app
+from fleet.certificate import Certificate
 from fleet.clock import SystemClock
 from fleet.errors import UnreadableAnswer
 from fleet.settings import Address, load_settings

@@ -11,58 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 import uvicorn
-from structlog.testing import capture_logs
 
 from api.app import create_bare_app
-from api.http.certificate import CHECK_INTERVAL, Certificate
 from api.http.server import ListenOptions, _bind, serve_app
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError
 from fleet.serving import ServerStopped
 from fleet.settings import Address
-from tests.faults.virtual import VirtualClock, virtual
-
-AUTHORITY = trustme.CA()
-
-
-class Files:
-    """A certificate and its key, as whoever renews them leaves them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.certificate, self.key = folder / "tls.crt", folder / "tls.key"
-
-    def write(self, name: str) -> None:
-        issued = AUTHORITY.issue_cert(name)
-        self.key.write_bytes(issued.private_key_pem.bytes())
-        self.certificate.write_bytes(b"".join(one.bytes() for one in issued.cert_chain_pems))
+from tests.certificates import AUTHORITY, Files
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
-    found = Files(tmp_path)
-    found.write("before.example")
-    return found
-
-
-def name_shown_by(context: ssl.SSLContext) -> str:
-    """What a client gets to see, without a network."""
-    trusting = ssl.create_default_context()
-    AUTHORITY.configure_trust(trusting)
-    trusting.check_hostname = False
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = trusting.wrap_bio(to_client, to_server)
-    server = context.wrap_bio(to_server, to_client, server_side=True)
-    for _ in range(4):
-        for end in (client, server):
-            try:
-                end.do_handshake()
-            except ssl.SSLWantReadError:
-                continue
-    shown = client.getpeercert()
-    assert shown is not None
-    return str(shown["subjectAltName"][0][1])
+    return Files(tmp_path).write("before.example")
 
 
 # --- in the clear -----------------------------------------------------------------------------------------------------
@@ -85,52 +47,6 @@ def test_it_is_either_plain_or_not(files: Files) -> None:
 
 
 # --- certificates -----------------------------------------------------------------------------------------------------
-
-
-@virtual
-async def test_a_renewed_certificate_is_taken_without_a_restart(tmp_path: Path) -> None:
-    files = Files(tmp_path)
-    files.write("before.example")
-    certificate = Certificate(files.certificate, files.key)
-    following = asyncio.create_task(certificate.watch_files(VirtualClock()))
-    before = name_shown_by(certificate.context)
-    files.write("after.example")
-    await asyncio.sleep(CHECK_INTERVAL + 1)
-    following.cancel()
-
-    assert (before, name_shown_by(certificate.context)) == ("before.example", "after.example")
-
-
-def test_half_of_a_renewal_changes_nothing_and_is_told_once(files: Files) -> None:
-    certificate = Certificate(files.certificate, files.key)
-    former = files.key.read_bytes()
-    files.write("after.example")
-    latter = files.key.read_bytes()
-    files.key.write_bytes(former)
-    with capture_logs() as logs:
-        certificate.reload()
-        certificate.reload()
-    in_between = name_shown_by(certificate.context)
-    files.key.write_bytes(latter)
-    certificate.reload()
-
-    assert [one["log_level"] for one in logs] == ["warning"]
-    assert (in_between, name_shown_by(certificate.context)) == ("before.example", "after.example")
-
-
-def test_files_that_are_gone_change_nothing(files: Files) -> None:
-    certificate = Certificate(files.certificate, files.key)
-    files.key.unlink()
-    certificate.reload()
-
-    assert name_shown_by(certificate.context) == "before.example"
-
-
-def test_files_that_fit_no_server_are_refused_at_the_start(files: Files) -> None:
-    files.key.write_text("no key")
-
-    with pytest.raises(ConfigurationError, match=r"tls.crt and --tls-key .*tls.key are no certificate with its key"):
-        Certificate(files.certificate, files.key)
 
 
 def test_probes_are_answered_over_tls_without_a_token(files: Files) -> None:
