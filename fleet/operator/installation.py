@@ -38,7 +38,7 @@ _LABELS: Final = {"app.kubernetes.io/name": OPERATOR}
 _GROUPS: Final = tuple(owner.group for owner in OWNERS)
 
 OPERATOR_RULES: Final[tuple[Rule, ...]] = (
-    *((group, "secondaryschedulers/status", "patch") for group in _GROUPS),
+    *((group, "secondaryschedulers secondaryschedulers/status", "patch") for group in _GROUPS),
     # Objects name the resource as the owner that waits for them, which OwnerReferencesPermissionEnforcement restricts.
     *((group, "secondaryschedulers/finalizers", "update") for group in _GROUPS),
     ("", "pods", "list"),
@@ -51,6 +51,7 @@ HUB_RULES: Final[tuple[Rule, ...]] = (
     ("", "nodes", "list"),
     *((group, "secondaryschedulers", _READ) for group in _GROUPS),
     ("coordination.k8s.io", "leases", _READ, split_key(DEFAULT_LEASE)[1]),
+    ("config.openshift.io", "apiservers", "get", "cluster"),
 )
 LEASE_RULES: Final[tuple[Rule, ...]] = (("coordination.k8s.io", "leases", "get watch create update"),)
 SCHEDULER_RULES: Final[tuple[Rule, ...]] = (

@@ -12,6 +12,7 @@ from fleet.model.keys import OPENSHIFT_OPERATOR_GROUP, OPERATOR_GROUP
 from fleet.operator.configuration import KEY, ConfigReview
 from fleet.operator.partitions import format_selector, read_selector
 from fleet.operator.pods import build_address_settings, build_metrics_service, build_pod
+from fleet.operator.tls_policy import TLS_FOLDER, read_tls_policy
 
 Json = dict[str, Any]
 
@@ -45,6 +46,9 @@ ENVIRONMENT: Final = f"{NAME}-environment"
 """A Secret of users with variables of the scheduler's process."""
 VERBOSITY: Final = {"Normal": 2, "Debug": 4, "Trace": 6, "TraceAll": 8}
 _FOLDER: Final = "/etc/fleet"
+CERTIFICATE: Final = f"{NAME}-tls"
+"""A Secret with the certificate of the pods, if there is one: from OpenShift's service CA, or of users."""
+_ANNOTATIONS: Final = {SERVICES: {"service.beta.openshift.io/serving-cert-secret-name": CERTIFICATE}}
 _ROLLING: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
 """With the hub's defaults: only fields that were applied are removed when they are no longer wanted."""
 
@@ -83,7 +87,7 @@ def _build_object(owner: Json, resource: Resource, content: Json) -> Json:
             "name": get_operand_name(resource),
             "namespace": metadata["namespace"],
             "labels": _LABELS,
-            "annotations": {APPLIED: digest},
+            "annotations": {**_ANNOTATIONS.get(resource, {}), APPLIED: digest},
             "ownerReferences": [reference],
         },
         **content,
@@ -98,7 +102,11 @@ def _build_deployment(spec: Json, namespace: str, config: ConfigReview, image: s
         name="scheduler",
         cpu="100m",
         memory="256Mi",
-        volumes=[("config", _FOLDER, {"configMap": {"name": CONFIG_COPY}})],
+        volumes=[
+            ("config", _FOLDER, {"configMap": {"name": CONFIG_COPY}}),
+            ("tls", TLS_FOLDER, {"secret": {"secretName": CERTIFICATE, "optional": True}}),
+        ],
+        scheme="HTTPS",
     )
     pod["containers"][0]["envFrom"] = [{"secretRef": {"name": ENVIRONMENT, "optional": True}}]
     topology = get_topology(spec) or {}
@@ -137,6 +145,7 @@ def _build_arguments(spec: Json, namespace: str, config: ConfigReview) -> list[s
         f"--config={_FOLDER}/{KEY}",
         "--controllers=scheduler",
         *build_address_settings(),
+        *(f"--set=tls.{name}={value}" for name, value in read_tls_policy(spec).settings.items()),
         *(f"--set=leaderElection.{name}={value}" for name, value in settings.items()),
         f"--set=capacity.{_divide(spec)}",
     ]

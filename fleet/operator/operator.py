@@ -52,6 +52,7 @@ from fleet.operator.plan import (
 from fleet.operator.pods import Pod, find_digest
 from fleet.operator.prerequisites import DEFAULT_LEASE, HubFacts, read_hub_facts
 from fleet.operator.targets import HubTarget, OperandTarget
+from fleet.operator.tls_policy import find_change
 
 COMPONENT: Final = "fleet-operator"
 RESYNC: Final = 600.0
@@ -227,6 +228,9 @@ class Operator:
         spec = owner["spec"]
         self._follow_log_level(spec.get("operatorLogLevel", "Normal"))
         hub = await read_hub_facts(self._api, self._clock.now())
+        if change := find_change(spec, hub.serving_info):
+            await self._objects_of(owner).merge_patch(key, change)  # which has it reconciled once more
+            return
         seen = self._observe(await self._count_nodes(spec), await self._find_image_digest(), hub)
         plan = build_plan(owner, self._review(spec), seen)
         await self._apply(owner, plan)
@@ -304,8 +308,11 @@ class Operator:
 
     async def _write_status(self, key: str, owner: Json, status: Json) -> None:
         if owner.get("status") != status:
-            informer = next(self._informers[item] for item in OWNERS if item.api_version == owner["apiVersion"])
-            await informer.objects.merge_patch(key, {"status": status}, subresource=STATUS)
+            await self._objects_of(owner).merge_patch(key, {"status": status}, subresource=STATUS)
+
+    def _objects_of(self, owner: Json) -> Objects[Observed[NamedObject]]:
+        resource = next(each for each in OWNERS if each.api_version == owner["apiVersion"])
+        return self._informers[resource].objects
 
     async def _report_failure(self, key: str, error: Exception) -> None:
         owner = self._find_owner(key)

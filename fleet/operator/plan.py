@@ -27,6 +27,7 @@ from fleet.operator.operands import (
 from fleet.operator.ownership import has_fields_of_others
 from fleet.operator.partitions import find_partition_problem
 from fleet.operator.prerequisites import HubFacts, list_unmet
+from fleet.operator.tls_policy import read_tls_policy
 from fleet.release.oci.references import DIGEST, parse_reference
 from fleet.release.tags import parse_tag
 
@@ -122,8 +123,8 @@ def count_replicas(spec: Json, nodes: int) -> int:
 def _list_warnings(spec: Json, nodes: int) -> Iterator[tuple[str, str]]:
     if not nodes and get_topology(spec) is not None:
         yield "NoMatchingNode", "spec.topology.highlyAvailableTopology: no node matches; one pod is created"
-    if spec.get("observedConfig"):
-        yield "ObservedConfigIgnored", "spec.observedConfig: is not used; probes and metrics are served over plain HTTP"
+    for problem in read_tls_policy(spec).problems:
+        yield "ObservedConfigIgnored", problem
 
 
 def _list_forced(unmet: Sequence[tuple[str, str]], state: str) -> list[tuple[str, str]]:

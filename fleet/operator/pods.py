@@ -26,6 +26,7 @@ def build_pod(
     cpu: str,
     memory: str,
     volumes: Sequence[tuple[str, str, Mapping[str, Any]]] = (),
+    scheme: str = "HTTP",
 ) -> Json:
     """The spec of a pod with one container, its folder /tmp, and read-only volumes: names, folders and sources."""
     container = {
@@ -36,9 +37,9 @@ def build_pod(
             {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"},
             {"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"},
         ],
-        "startupProbe": {**_probe("/livez"), "periodSeconds": 2, "failureThreshold": 60},
-        "livenessProbe": {**_probe("/livez"), "initialDelaySeconds": _LIVENESS_DELAY, "failureThreshold": 6},
-        "readinessProbe": _probe("/readyz"),
+        "startupProbe": {**_probe("/livez", scheme), "periodSeconds": 2, "failureThreshold": 60},
+        "livenessProbe": {**_probe("/livez", scheme), "initialDelaySeconds": _LIVENESS_DELAY, "failureThreshold": 6},
+        "readinessProbe": _probe("/readyz", scheme),
         # Without a request of its own, disk would be requested up to the limit.
         "resources": {
             "requests": {"cpu": cpu, "memory": memory, "ephemeral-storage": "0"},
@@ -96,5 +97,5 @@ def build_address_settings() -> list[str]:
     return [f"--set=health.address=:{HEALTH_PORT}", f"--set=metrics.address=:{METRICS_PORT}"]
 
 
-def _probe(path: str) -> Json:
-    return {"httpGet": {"path": path, "port": "health"}, "timeoutSeconds": 5}
+def _probe(path: str, scheme: str) -> Json:
+    return {"httpGet": {"path": path, "port": "health", "scheme": scheme}, "timeoutSeconds": 5}

@@ -15,6 +15,7 @@ from fleet.kube.leader_election import is_fleet
 from fleet.kube.lease import LEASES
 from fleet.model.timestamps import timestamp_or_none
 from fleet.operator.compatibility import HUB_GROUP, MEMBER_GROUP, find_skew
+from fleet.operator.tls_policy import API_SERVER, Json, convert_profile
 from fleet.release.oci.references import parse_reference
 from fleet.release.tags import parse_tag
 from fleet.settings import Settings
@@ -28,6 +29,8 @@ class HubFacts:
     """Versions of API groups."""
     foreign_holder: str = ""
     """Of the lease of the first scheduler, when that is none of Fleet's."""
+    serving_info: Json | None = None
+    """What it asks of servers; None where it has no opinion."""
 
 
 def list_unmet(image: str, facts: HubFacts) -> list[tuple[str, str]]:
@@ -48,7 +51,9 @@ def list_unmet(image: str, facts: HubFacts) -> list[tuple[str, str]]:
 async def read_hub_facts(api: Api, now: datetime) -> HubFacts:
     served = {group: await _list_versions(api, group) for group in (HUB_GROUP, MEMBER_GROUP)}
     lease = await _find(api, LEASES.item(DEFAULT_LEASE))
-    return HubFacts(served, _get_foreign_holder(lease.get("spec") or {}, now))
+    api_server = await _find(api, API_SERVER)
+    serving_info = convert_profile(api_server) if api_server else None
+    return HubFacts(served, _get_foreign_holder(lease.get("spec") or {}, now), serving_info)
 
 
 def _get_foreign_holder(spec: Mapping[str, Any], now: datetime) -> str:

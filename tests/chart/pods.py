@@ -65,10 +65,12 @@ class Machine:
         token: str = self.release.hub.post(path, {"spec": {}}).ok()["status"]["token"]
         return token
 
-    def content(self, kind: str, name: str) -> Mapping[str, str]:
+    def content(self, kind: str, name: str, *, is_optional: bool = False) -> Mapping[str, str]:
         """Of a ConfigMap or Secret."""
-        path = f"/api/v1/namespaces/{self.release.namespace}/{kind}/{name}"
-        found: Mapping[str, str] = self.release.hub.get(path).ok()["data"]
+        answer = self.release.hub.get(f"/api/v1/namespaces/{self.release.namespace}/{kind}/{name}")
+        if is_optional and answer.status == 404:
+            return {}
+        found: Mapping[str, str] = answer.ok()["data"]
         if kind == "configmaps":
             return found
         return {key: base64.b64decode(value).decode() for key, value in found.items()}
@@ -186,7 +188,8 @@ class Container:
         if "configMap" in volume:
             return self.machine.content("configmaps", volume["configMap"]["name"])
         if "secret" in volume:
-            return self.machine.content("secrets", volume["secret"]["secretName"])
+            secret = volume["secret"]
+            return self.machine.content("secrets", secret["secretName"], is_optional=secret.get("optional", False))
         return {}
 
 

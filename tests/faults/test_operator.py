@@ -369,7 +369,7 @@ async def test_O_01_a_document_without_leader_election_has_one_pod_that_needs_no
 
 
 @virtual
-async def test_overrides_and_an_observed_configuration_are_not_used_and_the_resource_says_so() -> None:
+async def test_overrides_and_unknown_suites_are_not_used_and_the_resource_says_so() -> None:
     async with a_scene() as scene:
         await scene.configure(GOOD)
         anything = {"servingInfo": {"minTLSVersion": "VersionTLS12", "cipherSuites": ["A", "B"]}}
@@ -379,9 +379,79 @@ async def test_overrides_and_an_observed_configuration_are_not_used_and_the_reso
         spec = (await scene.world.get(SECONDARY_SCHEDULERS, OWNER))["spec"]
         assert spec["unsupportedConfigOverrides"] == spec["observedConfig"] == anything
         (ignored,) = await scene.list_events("ObservedConfigIgnored")
-        assert ignored[1] == "spec.observedConfig: is not used; probes and metrics are served over plain HTTP"
+        assert ignored[1] == "spec.observedConfig.servingInfo.cipherSuites: A, B cannot be served"
         await scene.edit(SECONDARY_SCHEDULERS, OWNER, {"spec": {"unsupportedConfigOverrides": None}})
         assert (await scene.condition("Upgradeable"))[0] == "True"
+
+
+async def list_tls_settings(scene: Scene) -> list[str]:
+    _, _, arguments = await scene.read_deployed()
+    return [item.removeprefix("--set=tls.") for item in arguments if item.startswith("--set=tls.")]
+
+
+@virtual
+async def test_probes_and_metrics_are_served_over_https_as_the_resource_says(tmp_path: Path) -> None:
+    async with a_scene() as scene:
+        await scene.configure(GOOD)
+        await scene.declare(observedConfig={"servingInfo": {"minTLSVersion": "VersionTLS13"}})
+        assert await list_tls_settings(scene) == ["enabled=true", "minVersion=VersionTLS13"]
+        pod = await scene.read_pod()
+        (container,) = pod["containers"]
+        probes = [container[f"{probe}Probe"]["httpGet"]["scheme"] for probe in ("startup", "liveness", "readiness")]
+        assert probes == ["HTTPS"] * 3
+        secret = {"secretName": "secondary-scheduler-tls", "optional": True}
+        assert {"name": "tls", "secret": secret} in pod["volumes"]
+        service = (await scene.world.get(SERVICES, SCHEDULER_KEY))["metadata"]["annotations"]
+        assert service["service.beta.openshift.io/serving-cert-secret-name"] == secret["secretName"]
+        await build_deployed(scene, tmp_path)  # it takes its arguments
+
+
+API_SERVERS: Final = Resource("config.openshift.io", "v1", "apiservers", "APIServer", namespaced=False)
+
+
+async def serve_api_servers(scene: Scene) -> None:
+    schema = {"type": "object", **ANY_FIELDS}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "apiservers", "singular": "apiserver", "kind": "APIServer", "listKind": "APIServerList"}
+    spec = {"group": "config.openshift.io", "scope": "Cluster", "names": names, "versions": [version]}
+    await scene.world.create(DEFINITIONS, {"metadata": {"name": "apiservers.config.openshift.io"}, "spec": spec})
+
+
+@virtual
+async def test_the_tls_policy_of_the_hub_is_observed_and_followed() -> None:
+    async with a_scene() as scene:
+        await serve_api_servers(scene)
+        await scene.world.create(API_SERVERS, {"metadata": {"name": "cluster"}, "spec": build_profile("Modern")})
+        await scene.configure(GOOD)
+        await scene.declare()
+        assert await list_tls_settings(scene) == ["enabled=true", "minVersion=VersionTLS13"]
+        spec = (await scene.world.get(SECONDARY_SCHEDULERS, OWNER))["spec"]
+        assert spec["observedConfig"] == {"servingInfo": {"minTLSVersion": "VersionTLS13"}}
+        custom = {"minTLSVersion": "VersionTLS12", "ciphers": ["ECDHE-RSA-AES128-GCM-SHA256", "RC4-SHA"]}
+        await scene.edit(API_SERVERS, "cluster", {"spec": build_profile("Custom", custom=custom)})
+        await asyncio.sleep(RESYNC + 1)
+        known = "cipherSuites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+        assert await list_tls_settings(scene) == ["enabled=true", "minVersion=VersionTLS12", known]
+        assert [message for _, message in await scene.list_events("ObservedConfigIgnored")] == [
+            "spec.observedConfig.servingInfo.cipherSuites: RC4-SHA cannot be served"
+        ]
+        writes = scene.count_writes()
+        await asyncio.sleep(RESYNC + 1)
+        assert scene.count_writes() == writes
+
+
+@virtual
+async def test_the_policy_of_the_hub_is_not_written_where_nothing_is_managed() -> None:
+    async with a_scene() as scene:
+        await serve_api_servers(scene)
+        await scene.world.create(API_SERVERS, {"metadata": {"name": "cluster"}, "spec": build_profile("Modern")})
+        await scene.configure(GOOD)
+        await scene.declare(managementState="Unmanaged")
+        assert "observedConfig" not in (await scene.world.get(SECONDARY_SCHEDULERS, OWNER))["spec"]
+
+
+def build_profile(type: str, **more: Any) -> dict[str, Any]:
+    return {"tlsSecurityProfile": {"type": type, **more}}
 
 
 @virtual

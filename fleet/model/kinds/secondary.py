@@ -134,7 +134,10 @@ class SecondarySchedulerSpec(Model):
     operator_log_level: Annotated[LogLevel, Field(description="Of the operator.")] = "Normal"
     observed_config: Annotated[
         dict[str, AnyJSON] | None,
-        Field(description="Accepted and not used: schedulers serve nothing over TLS. A warning event says so."),
+        Field(
+            description="What the operator has found on the hub: servingInfo has the oldest version and the cipher "
+            "suites of TLS for probes and metrics."
+        ),
     ] = None
     substitution: Annotated[
         SubstitutionSources | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from fleet.operator.local.replica import Process, Revision
 _LOOPBACK: Final = "127.0.0.1"
 _DEADLINE: Final = 5.0
 """Seconds for the answer to a probe."""
+_UNVERIFIED: Final = ssl._create_unverified_context()
+"""As a kubelet: the certificate is most often self-signed."""
 _OF_PYTHON: Final = ("PYTHONPATH", "PYTHONHOME")
 _ADDRESSES: Final = ("health.address", "metrics.address")
 
@@ -92,7 +95,7 @@ class _LocalProcess:
             return False
 
     async def _ask(self, path: bytes) -> bool:
-        reader, writer = await asyncio.open_connection(*self.address)
+        reader, writer = await asyncio.open_connection(*self.address, ssl=_UNVERIFIED)
         try:
             writer.write(b"GET " + path + b" HTTP/1.1\r\nHost: scheduler\r\nConnection: close\r\n\r\n")
             return (await reader.readline()).split()[1:2] == [b"200"]
