@@ -52,11 +52,21 @@ def test_it_runs_the_program_of_the_chart_with_python_alone(helm: Helm) -> None:
 def test_it_asks_both_roles_by_the_names_of_their_services(helm: Helm) -> None:
     assert asked(helm.combination("default")) == [
         "--within=90",
-        f"--ready={CONTROLLER}:8081/readyz",
+        f"--pods={CONTROLLER}:8081/readyz",
         f"--working={CONTROLLER}:8080/metrics",
         f"--ready=https://{API}/readyz",
         "--authority=/etc/fleet-tls/ca.crt",
     ]
+
+
+def test_it_asks_the_controller_as_its_settings_say(helm: Helm) -> None:
+    rendered = helm.with_values("settings.tls.enabled=true", "monitoring.serviceMonitor.enabled=true")
+    secure = CONTROLLER.replace("http:", "https:")
+    assert asked(rendered)[1:3] == [f"--pods={secure}:8081/readyz", f"--working={secure}:8080/metrics"]
+    (container,) = rendered.one("Deployment", "fleet-controller")["spec"]["template"]["spec"]["containers"]
+    assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
+    (endpoint,) = rendered.one("ServiceMonitor", "fleet-controller")["spec"]["endpoints"]
+    assert (endpoint["scheme"], endpoint["tlsConfig"]) == ("https", {"insecureSkipVerify": True})
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.control_plane.cluster import Cluster
 from tests.control_plane.http_client import HttpClient
 from tests.control_plane.waiting import soon
 
-CONTROLLER: Final = "http://fleet-controller.fleet-system.svc"
+CONTROLLER: Final = "https://fleet-controller.fleet-system.svc"
 API: Final = "fleet-api.fleet-system.svc:443"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/fleet-system/leases"
 LEASE: Final = "136224848560.hub.fleet.azure.com"
@@ -46,8 +46,8 @@ class Trial:
 
     def _here(self, option: str) -> str:
         addresses = {
-            f"{CONTROLLER}:8081": f"http://{self.controller.url('health')}",
-            f"{CONTROLLER}:8080": f"http://{self.controller.url('metrics')}",
+            f"{CONTROLLER}:8081": f"https://{self.controller.url('health')}",
+            f"{CONTROLLER}:8080": f"https://{self.controller.url('metrics')}",
             API: self.api.url("api"),
             "/etc/fleet-tls/ca.crt": str(self.authority),
         }
@@ -69,7 +69,7 @@ def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Mac
     make_restricted(release.hub, release.namespace)
     provide_volume(release.hub, "history")
     install_definitions(release)
-    release.install("--set=crds.install=false", *LONG_LEASE)
+    release.install("--set=crds.install=false", "--set=settings.tls.enabled=true", *LONG_LEASE)
     machine = Machine(release, tmp_path_factory.mktemp("machine"))
     migrated = machine.container_of("fleet-controller", name="migrate").run_to_its_end()
     assert migrated.returncode == 0, migrated.stderr
@@ -100,7 +100,7 @@ def test_it_tells_who_is_not_there_and_that_nobody_works(trial: Trial) -> None:
 
     idle, absent = sorted(done.stderr.splitlines())
     assert done.returncode == 1
-    assert idle.startswith("no controller is the leader: none at http://localhost")
+    assert idle.startswith("no controller is the leader: none at https://localhost")
     assert absent.startswith("not ready: https://localhost")
 
 

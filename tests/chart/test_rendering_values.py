@@ -20,7 +20,7 @@ VALUES: Final = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8
 SCHEMA: Final = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 CHECKS: Final = (CHART / "templates" / "_checks.tpl").read_text(encoding="utf-8")
 PARTS: Final = ("controller", "api")
-ANYTHING: Final = {"global", "affinity", "apiTlsConfig", "args"}
+ANYTHING: Final = {"global", "affinity", "apiTlsConfig", "controllerTlsConfig", "args"}
 """Handed on to objects and plugins of others, whose shape is their business."""
 
 

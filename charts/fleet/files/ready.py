@@ -1,6 +1,6 @@
 """The test of `helm test`: every component is ready, and one of the controllers is the leader.
 
-    python ready.py [--within SECONDS] [--authority FILE] [--ready URL …] [--working URL …]
+    python ready.py [--within SECONDS] [--authority FILE] [--ready URL …] [--pods URL …] [--working URL …]
 
 Uses the standard library only and imports nothing of Fleet: it checks what other pods can reach.
 """
@@ -27,13 +27,18 @@ Fetch = Callable[[str], str]
 def main() -> None:
     parser = argparse.ArgumentParser(description="Polls until all is well or the time is up.")
     parser.add_argument("--within", type=float, default=90.0, metavar="SECONDS")
-    parser.add_argument("--authority", metavar="FILE", help="CA certificates; without it certificates are not verified")
+    parser.add_argument("--authority", metavar="FILE", help="CA certificates for --ready; without it, none is verified")
     parser.add_argument("--ready", action="append", default=[], metavar="URL", help="must answer 200")
-    parser.add_argument("--working", action="append", default=[], metavar="URL", help="must report a leader")
+    parser.add_argument("--pods", action="append", default=[], metavar="URL", help="every pod must answer 200")
+    parser.add_argument("--working", action="append", default=[], metavar="URL", help="a pod must report that it leads")
     options = parser.parse_args()
-    fetch = build_fetch(options.authority)
+    fetch, fetch_from_pod = build_fetch(options.authority), build_fetch(None)
     deadline = time.monotonic() + options.within
-    while wrong := [*find_unready(options.ready, fetch), *find_leaderless(options.working, fetch)]:
+    while wrong := [
+        *find_unready(options.ready, fetch),
+        *find_unready([pod for url in options.pods for pod in resolve(url)], fetch_from_pod),
+        *find_leaderless(options.working, fetch_from_pod),
+    ]:
         if time.monotonic() > deadline:
             raise SystemExit("\n".join(wrong))
         time.sleep(1)
@@ -54,9 +59,8 @@ def build_fetch(authority: str | None) -> Fetch:
 
 def find_unready(urls: list[str], fetch: Fetch) -> Iterator[str]:
     for url in urls:
-        for address in resolve(url):
-            if (problem := check(address, fetch)) is not None:
-                yield f"not ready: {url}: {problem}"
+        if (problem := check(url, fetch)) is not None:
+            yield f"not ready: {url}: {problem}"
 
 
 def find_leaderless(urls: list[str], fetch: Fetch) -> Iterator[str]:
@@ -83,9 +87,9 @@ def check(url: str, fetch: Fetch) -> str | None:
 
 
 def resolve(url: str) -> list[str]:
-    """The addresses of every pod behind a name. With HTTPS the name itself, because certificates are for names."""
+    """The addresses of every pod behind a name."""
     parts = urlsplit(url)
-    if parts.scheme != "http" or parts.hostname is None:
+    if parts.hostname is None:
         return [url]
     try:
         entries = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)

@@ -7,6 +7,11 @@
 {{- toYaml (mergeOverwrite (deepCopy .Values.settings) $derived) -}}
 {{- end -}}
 
+{{/* Of the probes and metrics of the controller. */}}
+{{- define "fleet.controllerScheme" -}}
+{{ dig "tls" "enabled" false .Values.settings | ternary "https" "http" }}
+{{- end -}}
+
 {{/* The parts of the configuration document that are no settings, as far as there are any. */}}
 {{- define "fleet.documentParts" -}}
 {{- $parts := dict -}}
