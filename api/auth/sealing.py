@@ -3,7 +3,6 @@ certificate, so that there is no further secret to create, to share and to renew
 
 from __future__ import annotations
 
-import base64
 import os
 import secrets
 from pathlib import Path
@@ -13,6 +12,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from api.http import base64url
 
 _PURPOSE: Final = b"fleet: sessions of browsers"
 _NONCE_BYTES: Final = 12
@@ -33,15 +34,15 @@ class Sealer:
         nonce = secrets.token_bytes(_NONCE_BYTES)
         *_, newest = self._keys.values()
         sealed = nonce + newest.encrypt(nonce, content, _PURPOSE)
-        return _encode(sealed)
+        return base64url.encode(sealed)
 
     def open(self, text: str) -> bytes | None:
         """None for what was sealed with another key, or changed since."""
         try:
-            sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            sealed = base64url.decode(text)
         except ValueError:
             return None
-        if len(sealed) <= _NONCE_BYTES or _encode(sealed) != text:
+        if len(sealed) <= _NONCE_BYTES or base64url.encode(sealed) != text:
             return None  # another spelling of the same bytes would pass for a session that was not signed out
         self._load()
         for key in reversed(self._keys.values()):
@@ -67,7 +68,3 @@ class Sealer:
         cipher = self._keys.pop(derived, None) or AESGCM(derived)
         self._keys = dict([*self._keys.items(), (derived, cipher)][-_KEPT:])
         self._loaded = written
-
-
-def _encode(sealed: bytes) -> str:
-    return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()

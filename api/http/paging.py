@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from api.http import base64url
 from api.http.problems import unprocessable
 
 DEFAULT_LIMIT: Final = 100
@@ -33,15 +32,14 @@ def take_page(keys: Sequence[str], *, limit: int, cursor: str | None, list_name:
 
 
 def make_cursor(list_name: str, after: str) -> str:
-    return base64.urlsafe_b64encode(f"{list_name} {after}".encode()).decode().rstrip("=")
+    return base64url.encode(f"{list_name} {after}".encode())
 
 
 def read_cursor(cursor: str, list_name: str, *, valid: Callable[[str], bool] = bool) -> str:
     """The key in a cursor. Only cursors of this list are accepted."""
     try:
-        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        content = base64.b64decode(padded, altchars=b"-_", validate=True).decode()
-    except (UnicodeError, binascii.Error):
+        content = base64url.decode(cursor).decode()
+    except ValueError:
         content = ""
     name, _, after = content.partition(" ")
     if len(cursor) > _LONGEST or name != list_name or not valid(after):

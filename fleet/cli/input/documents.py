@@ -25,6 +25,8 @@ _VALUES_FOR_FREE: Final = 10_000
 _MARKER: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _LONGEST_JSON_WITH_LINES: Final = 200_000
 _DEEPEST: Final = 500
+_TOO_DEEP: Final = "exceeded maximum nesting depth"
+"""The C library's word for it, where it reads ahead."""
 _REPLACED: Final = frozenset({"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int"})
 _WHOLE_NUMBER: Final = re.compile(r"^(?:[-+]?0b[01]+|[-+]?0x[0-9a-fA-F]+|[-+]?0o?[0-7]*|[-+]?[1-9][0-9]*)$")
 
@@ -134,9 +136,10 @@ def _parse_yaml(text: SourceText, findings: Findings) -> Iterator[ParsedDocument
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line, where = (_line_at(mark, offset), f" at column {mark.column + 1}") if mark else (offset + 1, "")
-            findings.report(
-                SourceLocation(text.file, line, number), f"is not YAML: {error.problem or error.context}{where}"
-            )
+            problem = f"is not YAML: {error.problem or error.context}{where}"
+            if error.problem == _TOO_DEEP:
+                problem = "is nested too deeply"
+            findings.report(SourceLocation(text.file, line, number), problem)
         except yaml.YAMLError as error:
             findings.report(SourceLocation(text.file, offset + 1, number), f"is not YAML: {str(error).splitlines()[0]}")
         except _InvalidDocument as error:

@@ -17,6 +17,7 @@ _TYPE_STRUCTURE: Final = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 )
 _DEEPEST: Final = 300  # levels of nesting; deeper documents are refused before they are walked
+_NESTED: Final = f"nested more than {_DEEPEST} levels deep"
 _MOST_YAML_EVENTS: Final = 100_000
 
 encode = msgspec.json.Encoder().encode
@@ -46,7 +47,7 @@ def check_depth(document: Any) -> None:
     while level:
         depth += 1
         if depth > _DEEPEST:
-            raise bad_request(f"the object is nested more than {_DEEPEST} levels deep")
+            raise bad_request(f"the object is {_NESTED}")
         level = [
             item
             for value in level
@@ -111,7 +112,9 @@ def parse_yaml(body: bytes) -> Any:
         _check_yaml(body)
         parsed = decode_bytes(encode(yaml.load(body, Loader=_JsonYaml)))
     except (yaml.YAMLError, RecursionError, ValueError, TypeError, UnicodeError) as error:
-        raise bad_request(f"error decoding YAML: {error}") from error
+        # The C library, too, has a limit, and it reads ahead.
+        text = _NESTED if "maximum nesting depth" in str(error) else error
+        raise bad_request(f"error decoding YAML: {text}") from error
     check_depth([parsed])
     return parsed
 
@@ -124,7 +127,7 @@ def _check_yaml(body: bytes) -> None:
             raise yaml.YAMLError("aliases are not accepted")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise yaml.YAMLError(f"nested more than {_DEEPEST} levels deep")
+            raise yaml.YAMLError(_NESTED)
         if count > _MOST_YAML_EVENTS:
             raise yaml.YAMLError(f"more than {_MOST_YAML_EVENTS} values; send the object as JSON")
 
