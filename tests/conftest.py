@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 from collections.abc import Generator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     tier.enter(item)
+    if item.get_closest_marker("cel") and find_spec("cel_expr_python") is None:
+        pytest.skip("there is no cel-expr-python for this Python")
     if item.get_closest_marker("long") and not LONG:
         pytest.skip("long: runs with FLEET_LONG=1 (make test-long)")
 

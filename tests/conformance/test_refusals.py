@@ -203,6 +203,7 @@ def test_a_name_that_is_taken_is_refused(hub: Hub) -> None:
     assert answer.json["details"] == {"name": "a", "kind": "configmaps"}
 
 
+@pytest.mark.cel
 def test_an_invalid_object_is_refused_field_by_field(hub: Hub) -> None:
     answer = hub.http.post(CLUSTERS, a_cluster("c", identity={"kind": "User"}, heartbeatPeriodSeconds=0))
     assert answer.status == 422

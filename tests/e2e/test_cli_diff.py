@@ -165,6 +165,7 @@ CHANGES: dict[str, tuple[Json, Json]] = {
 }
 
 
+@pytest.mark.cel
 @pytest.mark.parametrize("rule", CHANGES)
 def test_a_change_that_the_hub_refuses_is_a_problem_of_the_diff(hub: Hub, author: Author, rule: str) -> None:
     before, after = CHANGES[rule]

@@ -293,6 +293,7 @@ async def test_deleting_the_options_gives_the_placement_back() -> None:
 # --- the objects ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cel
 @virtual
 async def test_X_01_the_embedded_hub_refuses_a_gate_that_is_added_later() -> None:
     async with a_scene() as scene:

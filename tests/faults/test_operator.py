@@ -1270,6 +1270,7 @@ async def test_a_write_that_fails_twice_is_reported_as_degraded() -> None:
         assert (await scene.condition("Degraded"))[:2] == ("True", "ReconcileFailed")
 
 
+@pytest.mark.cel
 @pytest.mark.parametrize(
     "spec",
     [

@@ -51,6 +51,7 @@ def all_errors() -> Iterator[type[FleetError]]:
     return iter(sorted(found, key=lambda kind: kind.__name__))
 
 
+@pytest.mark.cel
 def test_each_class_has_a_step_or_a_reason_why_not() -> None:
     kinds = list(all_errors())
     tables = [*STEPS, *EVIDENT, *INTERNAL]
@@ -62,6 +63,7 @@ def test_each_class_has_a_step_or_a_reason_why_not() -> None:
         assert any(base in tables for base in bases), f"{kind.__name__} would be reported as a defect"
 
 
+@pytest.mark.cel
 def test_a_command_that_fails_ends_with_the_next_step() -> None:
     for kind in all_errors():
         error = kind.__new__(kind)

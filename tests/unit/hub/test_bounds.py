@@ -132,6 +132,7 @@ def of_numbers(rule: str) -> dict[str, Any]:
     return {"type": "object", "properties": {"n": numbers}, "x-kubernetes-validations": [{"rule": rule}]}
 
 
+@pytest.mark.cel
 def test_a_rule_that_takes_too_many_steps_is_an_error_of_the_object(ask: Asker) -> None:
     with_schema(ask, of_numbers("self.n.all(a, self.n.all(b, a + b >= 0))"))
     refused = ask("POST", THINGS, a_thing("a", n=list(range(300)))).refusal
@@ -140,6 +141,7 @@ def test_a_rule_that_takes_too_many_steps_is_an_error_of_the_object(ask: Asker) 
     assert ask("POST", THINGS, a_thing("a", n=list(range(30)))).code == 201
 
 
+@pytest.mark.cel
 @pytest.mark.parametrize(
     "rule, most",
     [
@@ -157,6 +159,7 @@ def test_a_loop_whose_steps_read_all_of_a_large_object_is_not_begun(rule: str, m
     assert "call cost exceeds limit for rule: " in error
 
 
+@pytest.mark.cel
 @pytest.mark.parametrize("rule", ["self.n.filter(a, a > 0).size() > 0", "self . n.map(a, a).size() > 0"])
 def test_what_a_loop_copies_is_bounded_by_the_list_that_it_goes_through(rule: str) -> None:
     """Not by what the object has beside: a policy may have megabytes."""
@@ -167,6 +170,7 @@ def test_what_a_loop_copies_is_bounded_by_the_list_that_it_goes_through(rule: st
     assert "call cost exceeds limit for rule: " in error
 
 
+@pytest.mark.cel
 def test_long_texts_count_in_such_loops_too() -> None:
     rule = {"rule": "self.n.all(a, self.t.contains(a))"}
     schema: dict[str, Any] = {"type": "object", "x-kubernetes-validations": [rule]}
@@ -198,6 +202,7 @@ def findings(schema: dict[str, Any], value: Any) -> list[str]:
     return [str(finding.as_field_error()) for finding in collected]
 
 
+@pytest.mark.cel
 @pytest.mark.usefixtures("impatient")
 def test_the_rules_of_one_object_end_when_its_budget_is_spent() -> None:
     item = {"type": "integer", "x-kubernetes-validations": [{"rule": "self >= 0"}]}
@@ -207,6 +212,7 @@ def test_the_rules_of_one_object_end_when_its_budget_is_spent() -> None:
     assert len(findings(schema, [1] * 1000)) == 1, "it is reported once"
 
 
+@pytest.mark.cel
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("rule", ["sets.contains(self.n, self.n)", "self.n.all(a, self.n.sum() > a)"])
 def test_a_function_that_takes_long_ends_too(rule: str) -> None:
@@ -214,6 +220,7 @@ def test_a_function_that_takes_long_ends_too(rule: str) -> None:
     assert SPENT in error
 
 
+@pytest.mark.cel
 @pytest.mark.parametrize(
     "rule",
     [
@@ -231,6 +238,7 @@ def test_functions_on_hostile_texts_are_refused(rule: str) -> None:
     assert "rule: " in error
 
 
+@pytest.mark.cel
 @pytest.mark.parametrize(
     "pattern, text, matches",
     [

@@ -11,6 +11,8 @@ from fleet.hub.schema.cel.rules import compile_rule, compile_rules, uses_old_sel
 from fleet.hub.schema.cel.values import escape
 from fleet.hub.schema.field_errors import SchemaFinding
 
+pytestmark = pytest.mark.cel
+
 
 def broken(schema: dict[str, Any], value: Any, old: Any = None) -> list[str]:
     found: list[SchemaFinding] = []

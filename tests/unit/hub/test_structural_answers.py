@@ -11,6 +11,8 @@ import pytest
 
 from fleet.hub.schema.schema import Schema, compile_schema
 
+pytestmark = pytest.mark.cel
+
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data/structural.json").read_text(encoding="utf-8"))
 CASES: list[dict[str, Any]] = RECORDED["cases"]
 IDS = [f"{index}-{json.dumps(case['spec'])[:40]}" for index, case in enumerate(CASES)]

@@ -12,6 +12,8 @@ from fleet.errors import SchemaError
 from fleet.hub.schema.schema import compile_schema
 from fleet.hub.schema.structural import validate_definition
 
+pytestmark = pytest.mark.cel
+
 RECORDED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "data/definitions.json").read_text(encoding="utf-8")
 )["cases"]

@@ -60,6 +60,7 @@ def test_numbers_beyond_64_bits_are_floats_as_in_go() -> None:
     ]
 
 
+@pytest.mark.cel
 @pytest.mark.parametrize(
     "keyword, value, place",
     [
@@ -76,6 +77,7 @@ def test_what_cannot_be_compiled_is_named_with_its_place(keyword: str, value: An
     assert [cause.field for cause in raised.value.causes] == [place]
 
 
+@pytest.mark.cel
 def test_patterns_that_backtrack_take_no_time() -> None:
     schema = an_object(a={"type": "string", "pattern": "^(a+)+$"})
     assert len(problems(schema, {"a": "a" * 5000 + "b"})) == 1

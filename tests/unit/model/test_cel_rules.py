@@ -15,6 +15,8 @@ from fleet.model.crd_generator import build_crd
 from fleet.model.documents import read_document
 from tests.unit.model.structural import broken_rules, nodes, value_problems, with_defaults
 
+pytestmark = pytest.mark.cel
+
 RULE_ID = re.compile(r"[A-Z]{2}-\d\d")
 SCHEMAS: dict[tuple[str, str], dict[str, Any]] = {
     (resource.kind, version["name"]): version["schema"]["openAPIV3Schema"]

@@ -84,6 +84,7 @@ def a_text(schema: dict[str, Any]) -> str:
     return next(text for text in TEXTS if re.search(schema.get("pattern", ""), text))
 
 
+@pytest.mark.cel
 @resources
 def test_a_complete_object_is_accepted_by_the_crd(resource: KindDefinition) -> None:
     document = a_complete_document(resource)
