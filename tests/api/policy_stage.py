@@ -23,6 +23,7 @@ from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope
 from fleet.recorder.recorder import HistoryRecorder
 from fleet.settings import Address, load_settings
 from tests.api.stage import ADMIN, PATIENT, QUICK, TOKENS, Json, Stage, a_hub_with
+from tests.databases import fill
 from tests.e2e.hub import soon
 from tests.e2e.world import NAMESPACES, World, configured, controlled
 from tests.policies import REMARKED, path_of
@@ -72,7 +73,7 @@ async def a_policy_stage(folder: Path) -> AsyncIterator[PolicyStage]:
     for cluster in clusters:
         await join(world, cluster)
     await world.create(NAMESPACES, {"metadata": {"name": "shop"}})
-    history = History.open(f"sqlite:///{folder / 'history.sqlite'}", may_migrate=True)
+    history = History.open(fill(f"sqlite:///{folder / 'history.sqlite'}"))
     history.start()
     try:
         async with controlled(hub, PATIENT, recorder=HistoryRecorder(history, configured())) as controller:

@@ -28,6 +28,7 @@ from fleet.manager.manager import Manager
 from fleet.recorder.recorder import HistoryRecorder
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import load_settings
+from tests.databases import fill
 from tests.e2e.world import NAMESPACES, World, all_recorded, configured, controlled
 from tests.faults.hub_api import HubApi, a_hub
 
@@ -169,7 +170,7 @@ async def a_stage(
     await world.create(NAMESPACES, {"metadata": {"name": "shop"}})
     history = recorder = None
     if folder is not None:
-        history = History.open(f"sqlite:///{folder / 'history.sqlite'}", may_migrate=True, pace=records)
+        history = History.open(fill(f"sqlite:///{folder / 'history.sqlite'}"), pace=records)
     if history is not None:
         history.start()
         recorder = HistoryRecorder(history, configured())

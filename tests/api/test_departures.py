@@ -16,6 +16,7 @@ from fleet.manager.manager import Manager
 from fleet.recorder.recorder import HistoryRecorder
 from fleet.settings import load_settings
 from tests.api.stage import PATIENT, QUICK, TOKENS, Stage, a_hub_with, alone, live_beside
+from tests.databases import fill
 from tests.e2e.hub import soon
 from tests.e2e.world import World, configured, controlled
 
@@ -86,7 +87,7 @@ def test_a_cluster_that_left_while_nothing_ran_was_last_selected_before(tmp_path
     async def main() -> None:
         for name in ("ams-1", "ams-2"):
             await world.join(name)
-        history = History.open(f"sqlite:///{tmp_path / 'history.sqlite'}", may_migrate=True)
+        history = History.open(fill(f"sqlite:///{tmp_path / 'history.sqlite'}"))
         history.start()
         try:
             recorder = HistoryRecorder(history, configured())

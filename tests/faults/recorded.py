@@ -10,12 +10,13 @@ from fleet.history import History
 from fleet.recorder.attempt_summary import summarize_attempt
 from fleet.recorder.recorder import HistoryRecorder
 from fleet.scheduler.attempt_record import AttemptRecord
+from tests.databases import fill
 from tests.faults.acting import Running
 
 
 def read_recorded(site: Running, records: Iterable[AttemptRecord], folder: Path) -> Iterator[InMemoryInputs]:
     """The inputs of attempts that decided."""
-    history = History.open(f"sqlite:///{folder}/history.sqlite", may_migrate=True)
+    history = History.open(fill(f"sqlite:///{folder}/history.sqlite"))
     recorder = HistoryRecorder(history, site.controller.settings)
     for record in records:
         recorded = recorder._build_entry(record)

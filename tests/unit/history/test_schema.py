@@ -333,6 +333,7 @@ def test_the_file_can_be_read_by_other_programs_while_it_is_in_use(tmp_path: Pat
 
 def test_a_new_file_is_for_its_owner_only_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "new" / "history.sqlite"
+    migrate(f"sqlite:///{path}")
     for mode in (0o600, 0o640):
         with recording(f"sqlite:///{path}") as history:
             keep(history, an_attempt())
