@@ -85,8 +85,7 @@ class Hub:
             self.store.collection(stored_resource(kind))
         for resource, entry in entries:
             self.store.collection(resource).load(entry)
-        for entry in self.store.collection(DEFINITIONS).scan():
-            self.definitions.serve(entry.name, entry)
+        self.definitions.load(self.store.collection(DEFINITIONS).scan())
         self.garbage_collector.load_existing()
         self.event_expiry.load_existing()
 

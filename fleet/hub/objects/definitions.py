@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -41,19 +42,26 @@ class Definitions:
             return
         self.serve(change.entry.name, change.current)
 
+    def load(self, entries: Iterable[StoredEntry]) -> None:
+        """Registers the kinds of all that are stored already."""
+        for entry in entries:
+            self._served[entry.name] = self._accept(entry.name, entry)
+        self._registry.replace((), itertools.chain.from_iterable(self._served.values()))
+
     def serve(self, name: str, entry: StoredEntry | None) -> None:
         """Registers the kinds of an established definition, or removes them."""
-        kinds: tuple[Kind, ...] = ()
-        if entry is None:
-            self._accepted.pop(name, None)
-        else:
-            document = _decode_definition(entry.body)
-            self._accepted[name] = document["spec"]["group"], document.get("status", {}).get("acceptedNames", {})
-            if _is_established(document):
-                kinds = self._build_kinds(name, entry.body)
-        self._registry.replace(self._served.pop(name, ()), kinds)
+        before, kinds = self._served.pop(name, ()), self._accept(name, entry)
+        self._registry.replace(before, kinds)
         if kinds:
             self._served[name] = kinds
+
+    def _accept(self, name: str, entry: StoredEntry | None) -> tuple[Kind, ...]:
+        if entry is None:
+            self._accepted.pop(name, None)
+            return ()
+        document = _decode_definition(entry.body)
+        self._accepted[name] = document["spec"]["group"], document.get("status", {}).get("acceptedNames", {})
+        return self._build_kinds(name, entry.body) if _is_established(document) else ()
 
     def _build_kinds(self, name: str, body: bytes) -> tuple[Kind, ...]:
         """None for a stored definition that no longer compiles: the hub starts without the kind."""
