@@ -134,20 +134,21 @@ def _list_extenders(settings: Settings) -> tuple[ExtenderRef, ...]:
 
 def _register_plugins(registry: Registry, documents: Sequence[ProfileDocument], report: Report) -> None:
     """Those of installed distributions that a profile names."""
-    known = {*registry, *list_installed()}
-    for document in documents:
-        for name, origin, path in _list_names(document):
-            if name in registry or name == ALL:
-                continue
-            if name not in known:
-                near = nearest(name, known)
-                hint = f"did you mean {near}?" if near else "`fleet plugins list` has those that are installed"
-                report(origin, f"{path}: no plugin named {name} exists; {_NEEDS_NO_PLUGIN.get(name, hint)}")
-                continue
-            try:
-                register_installed(registry, only=[name])
-            except ConfigurationError as error:
-                report(origin, f"{path}: {error}")
+    listed = [each for document in documents for each in _list_names(document)]
+    foreign = [each for each in listed if each[0] not in registry and each[0] != ALL]
+    known = {*registry, *list_installed()} if foreign else set()  # reads the metadata of all distributions
+    for name, origin, path in foreign:
+        if name in registry:  # by now
+            continue
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean {near}?" if near else "`fleet plugins list` has those that are installed"
+            report(origin, f"{path}: no plugin named {name} exists; {_NEEDS_NO_PLUGIN.get(name, hint)}")
+            continue
+        try:
+            register_installed(registry, only=[name])
+        except ConfigurationError as error:
+            report(origin, f"{path}: {error}")
 
 
 def _list_names(document: ProfileDocument) -> Iterator[tuple[str, str, str]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ConfigurationError
+from fleet.framework.profiles import discovery
 from fleet.framework.profiles.profile import METHODS, Profile, config_hash, encode_profile, parse_profile
 from fleet.scheduler.profiles.configuration import build_profiles, describe_deviation, find_more_problems
 from fleet.scheduler.profiles.frameworks import build_compiled_profiles
@@ -92,6 +93,14 @@ profiles:
     score: {disabled: [{name: "*"}], enabled: [{name: B, weight: 3}]}
 """
     assert scores(profile_of(tmp_path, text)) == [("B", 3)]
+
+
+def test_distributions_are_not_searched_for_the_plugins_of_fleet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "entry_points", lambda **_: pytest.fail("searched"))
+
+    profile_of(tmp_path, 'profiles: [{plugins: {score: {disabled: [{name: "*"}, {name: ClusterAffinity}]}}}]')
 
 
 def test_a_default_that_is_listed_again_keeps_its_place(tmp_path: Path) -> None:
