@@ -108,7 +108,7 @@ def check(scenarios: Callable[[int], Json], seeds: range) -> None:
 # --- tests ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("few_cells", [0, 96, 10**9], ids=["arrays", "as configured", "loops"])
+@pytest.mark.parametrize("few_cells", [0, 10**9], ids=["arrays", "loops"])
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_F3_139_one_pass_picks_what_rounds_pick(
     block: int, few_cells: int, monkeypatch: pytest.MonkeyPatch, *, long: bool
