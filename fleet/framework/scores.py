@@ -97,8 +97,11 @@ def round_half_away(value: float) -> int:
 def round_half_away_array(values: FloatArray) -> Int64Array:
     """`round_half_away` over an array."""
     whole = np.trunc(values)
-    rest = values - whole
-    rounded: Int64Array = (whole + (rest >= 0.5) - (rest <= -0.5)).astype(np.int64)
+    doubled = values - whole
+    doubled += doubled  # exact, and with an integral part from a half on
+    np.trunc(doubled, out=doubled)
+    doubled += whole
+    rounded: Int64Array = doubled.astype(np.int64)
     return rounded
 
 

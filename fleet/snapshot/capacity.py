@@ -48,7 +48,7 @@ class Capacity:
     """One resource over all rows. `known` marks rows that report what there is of it and what is available; elsewhere
     all numbers are 0."""
 
-    __slots__ = ("_promised", "alloc", "assumed", "known", "used")
+    __slots__ = ("_left", "_promised", "alloc", "assumed", "known", "used")
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class Capacity:
         *,
         reported: Reported,
         assumed: Int64Array,
+        left: Int64Array,
         nominations: Iterable[tuple[int, Nomination]],
     ) -> None:
         """Nominations have the row of their cluster."""
@@ -66,14 +67,24 @@ class Capacity:
         ]
         self.known, self.alloc, self.used = reported
         self.assumed: Int64Array = assumed
+        self._left = left
 
     def free(self, *, priority: int, placement: str = "") -> Int64Array:
-        """The capacity available to a placement of this priority; what is nominated to itself is."""
-        left: Int64Array = self.alloc - self.used - self.assumed
+        """The capacity available to a placement of this priority; what is nominated to itself is. Read-only unless
+        something is nominated to others."""
+        left = self._left
         for row, nomination, amount in self._promised:
             if nomination.priority >= priority and nomination.placement != placement:
+                if left is self._left:
+                    left = left.copy()
                 left[row] -= amount
         return left
+
+
+def subtract_taken(reported: Reported, assumed: Int64Array) -> Int64Array:
+    left: Int64Array = reported.alloc - reported.used - assumed
+    left.flags.writeable = False
+    return left
 
 
 def read_reported(resource: str, *, allocatable: FloatArray, available: FloatArray) -> Reported:

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from fleet.model.views import MemberCluster, Taint
-from fleet.snapshot.capacity import Capacity, Reported, assumed_ledger, read_reported
+from fleet.snapshot.capacity import Capacity, Reported, assumed_ledger, read_reported, subtract_taken
 from fleet.snapshot.cells import Cells, group
 from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Rows, from_rows, to_bools, to_rows
 from fleet.snapshot.columns.interned import InternedColumn, LabelColumn, label_reader, namespace_reader, read_taints
@@ -216,10 +216,13 @@ class Frame:
             (allocatable, available),
             lambda: read_reported(resource, allocatable=allocatable, available=available),
         )
+        assumed = self.ledger(assumed_ledger(resource))
+        left = self._derive(("left", resource), (reported, assumed), lambda: subtract_taken(reported, assumed))
         return Capacity(
             resource,
             reported=cast(Reported, reported),
-            assumed=self.ledger(assumed_ledger(resource)),
+            assumed=assumed,
+            left=cast("Int64Array", left),
             nominations=[(row, nomination) for row, nomination in rows if row is not None],
         )
 

@@ -14,7 +14,7 @@ from fleet.framework.scores import round_half_away_array
 from fleet.framework.state import CycleState
 from fleet.framework.status import MAX_CLUSTER_SCORE, Code, Status
 from fleet.framework.types import PluginTraits
-from fleet.snapshot.columns.bitset import Int64Array, Rows
+from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array, Rows
 from fleet.snapshot.frame import Frame
 
 
@@ -45,17 +45,29 @@ class BalancedAllocation(PluginTraits):
         left out; without any, and where one would be overcommitted, the score is 0."""
         del ctx, state
         amounts = read_amounts(req, frame)
-        used = np.full((len(self._args.resources), len(rows)), np.nan)
-        for position, resource in enumerate(self._args.resources):
+        count, over = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
+        total, squares = np.zeros(len(rows)), np.zeros(len(rows))
+        used: list[tuple[FloatArray, BoolArray]] = []
+        for resource in self._args.resources:
             room = frame.capacity(resource)
-            taken = room.alloc - room.free(priority=req.priority, placement=req.key) + amounts.get(resource, 0)
             has = room.alloc[rows]
-            np.divide(taken[rows], has, out=used[position], where=has > 0)
-        known = ~np.isnan(used)
-        count = known.sum(axis=0)
-        shares = np.where(known, used, 0.0)
-        mean = np.divide(shares.sum(axis=0), count, out=np.zeros(len(rows)), where=count > 0)
-        squares = np.where(known, (used - mean) ** 2, 0.0).sum(axis=0)
-        deviation = np.sqrt(np.divide(squares, count, out=np.ones(len(rows)), where=count > 0))
-        score = np.where((shares > 1).any(axis=0), 0.0, 1 - deviation) * MAX_CLUSTER_SCORE
+            taken = has - room.free(priority=req.priority, placement=req.key)[rows]
+            if resource in amounts:
+                taken += amounts[resource][rows]
+            known = has > 0
+            share = taken / np.maximum(has, 1)
+            share *= known
+            total += share
+            count += known
+            over |= share > 1
+            used.append((share, known))
+        some = np.maximum(count, 1)
+        total /= some
+        for share, known in used:
+            share -= total
+            share *= share
+            share *= known
+            squares += share
+        score = (1 - np.sqrt(squares / some)) * MAX_CLUSTER_SCORE
+        score[over | (count == 0)] = 0
         return round_half_away_array(np.clip(score, 0, MAX_CLUSTER_SCORE))

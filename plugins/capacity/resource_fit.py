@@ -35,7 +35,7 @@ from fleet.framework.status import MAX_CLUSTER_SCORE, Code, Status
 from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.model.keys import NODE_COUNT
 from fleet.model.views import PlacementPolicy
-from fleet.snapshot.capacity import MILLI
+from fleet.snapshot.capacity import MILLI, Capacity
 from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Mask, Rows, from_bools, from_rows, to_rows
 from fleet.snapshot.frame import Frame
 
@@ -134,11 +134,12 @@ class ResourceFit(RoomReservation, PluginTraits):
         for resource, amount in read_amounts(req, frame).items():
             room = frame.capacity(resource)
             is_short = room.known & (room.free(priority=req.priority, placement=req.key) < amount)
-            never = is_short & (amount > room.alloc)
-            if never.any():
-                never &= ~(_read_growth(frame, resource) >= room.used + amount)
-            reason[is_short & (reason == 0)] = _INSUFFICIENT
-            reason[never & (reason != _UNKNOWN)] = _NEVER
+            if is_short.any():
+                never = is_short & (amount > room.alloc)
+                if never.any():
+                    never &= ~(_read_growth(frame, resource) >= room.used + amount)
+                reason[is_short & (reason == 0)] = _INSUFFICIENT
+                reason[never & (reason != _UNKNOWN)] = _NEVER
             unknown = ~room.known & frame.valid_mask
             if self._args.unknown == "Reject":
                 reason[unknown & (reason != _NEVER)] = _UNKNOWN
@@ -155,12 +156,13 @@ class ResourceFit(RoomReservation, PluginTraits):
     def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
         del ctx, state
         amounts = read_amounts(req, frame)
-        shares = [_share_left(req, frame, resource, rows, amounts) for resource in self._args.resources]
-        if not shares:
-            return np.zeros(len(rows), dtype=np.int64)
-        if self._args.strategy == "MostAllocated":
-            shares = [1 - share for share in shares]
-        mean: FloatArray = np.mean(np.nan_to_num(shares), axis=0) * MAX_CLUSTER_SCORE
+        total: FloatArray = np.zeros(len(rows))
+        for resource in self._args.resources:
+            room = frame.capacity(resource)
+            has = room.alloc[rows]
+            share = _share_left(req, room, rows, has, amounts.get(resource))
+            total += (1 - share if self._args.strategy == "MostAllocated" else share) * (has > 0)
+        mean = total / max(len(self._args.resources), 1) * MAX_CLUSTER_SCORE
         return round_half_away_array(np.clip(mean, 0, MAX_CLUSTER_SCORE))
 
     # --- explaining ---------------------------------------------------------------------------------------------
@@ -236,15 +238,13 @@ def _read_growth(frame: Frame, resource: str) -> FloatArray:
 
 
 def _share_left(
-    req: PlacementRequest, frame: Frame, resource: str, rows: Rows, amounts: Mapping[str, Int64Array]
+    req: PlacementRequest, room: Capacity, rows: Rows, has: Int64Array, amount: Int64Array | None
 ) -> FloatArray:
-    """Of the room of each cluster, what is free once the placement is there; NaN for what is not reported."""
-    room = frame.capacity(resource)
+    """Of what each cluster has, what is free once the placement is there; no share where it has none."""
     left = room.free(priority=req.priority, placement=req.key)[rows]
-    if resource in amounts:
-        left = left - amounts[resource][rows]
-    has = room.alloc[rows]
-    share: FloatArray = np.divide(left, has, out=np.full(len(rows), np.nan), where=has > 0)
+    if amount is not None:
+        left -= amount[rows]
+    share: FloatArray = left / np.maximum(has, 1)
     return share
 
 
