@@ -16,7 +16,7 @@ from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Status
 from fleet.model.keys import NODE_COUNT
-from fleet.snapshot.columns.bitset import Int64Array, from_rows
+from fleet.snapshot.columns.bitset import Int64Array, Rows, from_rows
 from fleet.snapshot.frame import Frame
 
 _MOST_NODES: Final = 2**20
@@ -25,6 +25,15 @@ _MOST_NODES: Final = 2**20
 def read_amounts(req: PlacementRequest, frame: Frame) -> dict[str, Int64Array]:
     """By resource, of every row; a cluster that does not report its nodes counts as one."""
     return spread_needs(req.needs, frame)
+
+
+def read_amounts_at(
+    req: PlacementRequest, frame: Frame, rows: Rows | slice = slice(None)
+) -> Mapping[str, Int64Array | int]:
+    """Of some rows only; one number where all clusters need the same."""
+    if not req.needs.vary:
+        return req.needs.fixed
+    return {name: amounts[rows] for name, amounts in read_amounts(req, frame).items()}
 
 
 def spread_needs(needs: Needs, frame: Frame) -> dict[str, Int64Array]:

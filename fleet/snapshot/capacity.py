@@ -56,7 +56,6 @@ class Capacity:
         *,
         reported: Reported,
         assumed: Int64Array,
-        left: Int64Array,
         nominations: Iterable[tuple[int, Nomination]],
     ) -> None:
         """Nominations have the row of their cluster."""
@@ -67,7 +66,8 @@ class Capacity:
         ]
         self.known, self.alloc, self.used = reported
         self.assumed: Int64Array = assumed
-        self._left = left
+        self._left: Int64Array = self.alloc - self.used - assumed
+        self._left.flags.writeable = False
 
     def free(self, *, priority: int, placement: str = "") -> Int64Array:
         """The capacity available to a placement of this priority; what is nominated to itself is. Read-only unless
@@ -79,12 +79,6 @@ class Capacity:
                     left = left.copy()
                 left[row] -= amount
         return left
-
-
-def subtract_taken(reported: Reported, assumed: Int64Array) -> Int64Array:
-    left: Int64Array = reported.alloc - reported.used - assumed
-    left.flags.writeable = False
-    return left
 
 
 def read_reported(resource: str, *, allocatable: FloatArray, available: FloatArray) -> Reported:

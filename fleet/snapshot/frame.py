@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from fleet.model.views import MemberCluster, Taint
-from fleet.snapshot.capacity import Capacity, Reported, assumed_ledger, read_reported, subtract_taken
+from fleet.snapshot.capacity import Capacity, Reported, assumed_ledger, read_reported
 from fleet.snapshot.cells import Cells, group
 from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Rows, from_rows, to_bools, to_rows
 from fleet.snapshot.columns.interned import InternedColumn, LabelColumn, label_reader, namespace_reader, read_taints
@@ -209,22 +209,25 @@ class Frame:
         return booked
 
     def capacity(self, resource: str) -> Capacity:
-        rows = ((self.row_of(nomination.cluster), nomination) for nomination in self.nominations)
         allocatable, available = (self.usage(kind, resource).values for kind in ("allocatable", "available"))
-        reported = self._derive(
-            ("reported", resource),
-            (allocatable, available),
-            lambda: read_reported(resource, allocatable=allocatable, available=available),
-        )
-        assumed = self.ledger(assumed_ledger(resource))
-        left = self._derive(("left", resource), (reported, assumed), lambda: subtract_taken(reported, assumed))
-        return Capacity(
-            resource,
-            reported=cast(Reported, reported),
-            assumed=assumed,
-            left=cast("Int64Array", left),
-            nominations=[(row, nomination) for row, nomination in rows if row is not None],
-        )
+        ledger = assumed_ledger(resource)
+        sources = allocatable, available, self.ledgers.get(ledger), self.nominations, self.names
+
+        def build() -> Capacity:
+            reported = self._derive(
+                ("reported", resource),
+                (allocatable, available),
+                lambda: read_reported(resource, allocatable=allocatable, available=available),
+            )
+            rows = ((self.row_of(nomination.cluster), nomination) for nomination in self.nominations)
+            return Capacity(
+                resource,
+                reported=cast(Reported, reported),
+                assumed=self.ledger(ledger),
+                nominations=[(row, nomination) for row, nomination in rows if row is not None],
+            )
+
+        return cast(Capacity, self._derive(("capacity", resource), sources, build))
 
     def presence(self) -> Presence:
         """Bindings per row, as columns."""

@@ -8,7 +8,7 @@ import numpy as np
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
-from fleet.framework.needs import read_amounts
+from fleet.framework.needs import read_amounts_at
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import round_half_away_array
 from fleet.framework.state import CycleState
@@ -44,7 +44,7 @@ class BalancedAllocation(PluginTraits):
         """By the spread of the used shares once the placement is there. A resource that a cluster does not report is
         left out; without any, and where one would be overcommitted, the score is 0."""
         del ctx, state
-        amounts = read_amounts(req, frame)
+        amounts = read_amounts_at(req, frame, rows)
         count, over = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
         total, squares = np.zeros(len(rows)), np.zeros(len(rows))
         used: list[tuple[FloatArray, BoolArray]] = []
@@ -52,8 +52,7 @@ class BalancedAllocation(PluginTraits):
             room = frame.capacity(resource)
             has = room.alloc[rows]
             taken = has - room.free(priority=req.priority, placement=req.key)[rows]
-            if resource in amounts:
-                taken += amounts[resource][rows]
+            taken += amounts.get(resource, 0)
             known = has > 0
             share = taken / np.maximum(has, 1)
             share *= known

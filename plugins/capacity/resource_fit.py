@@ -26,7 +26,7 @@ from fleet.framework.explaining import (
     Suggestion,
 )
 from fleet.framework.handle import Handle
-from fleet.framework.needs import RoomReservation, find_kept, read_amounts, read_row
+from fleet.framework.needs import RoomReservation, find_kept, read_amounts, read_amounts_at, read_row
 from fleet.framework.policy.resource_requests import format_amount
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import round_half_away_array
@@ -131,7 +131,7 @@ class ResourceFit(RoomReservation, PluginTraits):
     def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del state, alive
         reason = np.zeros(frame.size, dtype=np.uint16)
-        for resource, amount in read_amounts(req, frame).items():
+        for resource, amount in read_amounts_at(req, frame).items():
             room = frame.capacity(resource)
             is_short = room.known & (room.free(priority=req.priority, placement=req.key) < amount)
             if is_short.any():
@@ -155,12 +155,12 @@ class ResourceFit(RoomReservation, PluginTraits):
 
     def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
         del ctx, state
-        amounts = read_amounts(req, frame)
+        amounts = read_amounts_at(req, frame, rows)
         total: FloatArray = np.zeros(len(rows))
         for resource in self._args.resources:
             room = frame.capacity(resource)
             has = room.alloc[rows]
-            share = _share_left(req, room, rows, has, amounts.get(resource))
+            share = _share_left(req, room, rows, has, amounts.get(resource, 0))
             total += (1 - share if self._args.strategy == "MostAllocated" else share) * (has > 0)
         mean = total / max(len(self._args.resources), 1) * MAX_CLUSTER_SCORE
         return round_half_away_array(np.clip(mean, 0, MAX_CLUSTER_SCORE))
@@ -238,12 +238,11 @@ def _read_growth(frame: Frame, resource: str) -> FloatArray:
 
 
 def _share_left(
-    req: PlacementRequest, room: Capacity, rows: Rows, has: Int64Array, amount: Int64Array | None
+    req: PlacementRequest, room: Capacity, rows: Rows, has: Int64Array, amount: Int64Array | int
 ) -> FloatArray:
     """Of what each cluster has, what is free once the placement is there; no share where it has none."""
     left = room.free(priority=req.priority, placement=req.key)[rows]
-    if amount is not None:
-        left -= amount[rows]
+    left -= amount
     share: FloatArray = left / np.maximum(has, 1)
     return share
 
