@@ -84,6 +84,20 @@ def test_a_nomination_for_an_unknown_cluster_is_harmless() -> None:
     assert free(table.freeze(), "cpu", "c1") == 4000
 
 
+def test_what_is_free_follows_each_change_between_frames_that_were_read() -> None:
+    table = Table([a_member("c1", allocatable={"cpu": "4"}), a_member("c2", allocatable={"cpu": "4"})])
+    assert free(table.freeze(), "cpu", "c2") == 4000
+
+    table.book(assumed_ledger("cpu"), "c2", 500)
+    assert free(table.freeze(), "cpu", "c2") == 3500
+
+    table.nominate([Nomination("c2", "team/web", priority=0, requests={"cpu": 1000})])
+    assert free(table.freeze(), "cpu", "c2") == 2500
+
+    table.put(a_member("c2", allocatable={"cpu": "8"}))
+    assert free(table.freeze(), "cpu", "c2") == 6500
+
+
 def test_presence_lists_who_is_where_in_row_order() -> None:
     table = Table([a_member("c1", allocatable={}), a_member("c2", allocatable={})])
     table.place("c2", PlacedBinding("web", priority=5, started=7, state="Bound"))
