@@ -57,7 +57,8 @@ def release(cluster: Cluster, small_chart: Path, tmp_path: Path) -> Iterator[Rel
     yield found
     found.run("uninstall", found.name, "--ignore-not-found", "--wait")
     settle(found.hub)
-    forget(found.hub, DEFINITIONS, found.claims, VOLUMES)
+    jobs = f"/apis/batch/v1/namespaces/{found.namespace}/jobs"  # of hooks that failed: they are nobody's
+    forget(found.hub, jobs, DEFINITIONS, found.claims, VOLUMES)
 
 
 def settle(hub: HttpClient) -> None:
