@@ -17,6 +17,8 @@ from api.http.middleware import Audit
 from fleet.clock import SystemClock
 from fleet.history import HistoryCounts, HistoryHealth
 from fleet.manager.manager import LeadershipMetrics
+from fleet.operator.configuration import ConfigReview
+from fleet.operator.operands import SERVICES, build_operands
 from fleet.placement.metrics import PlacementMetrics
 from fleet.recorder.metrics import RecorderMetrics
 from fleet.scheduler.telemetry.metrics import SchedulerMetrics
@@ -246,6 +248,18 @@ def test_monitors_ask_the_ports_of_the_services(helm: Helm) -> None:
         assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
         assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
         assert monitor["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_secondary_schedulers_are_asked_over_https(helm: Helm) -> None:
+    rendered = helm.with_values("operator.enabled=true", "monitoring.serviceMonitor.enabled=true")
+    spec = rendered.one("ServiceMonitor", "fleet-secondary-scheduler")["spec"]
+    (endpoint,) = spec["endpoints"]
+    assert (endpoint["scheme"], endpoint["interval"]) == ("https", "30s")
+    owner = {"apiVersion": "operator.fleet.dev/v1", "metadata": {"name": "cluster", "namespace": "fleet", "uid": "1"}}
+    config = ConfigReview("Valid", document="profiles: []\n")
+    service = build_operands({**owner, "spec": {}}, config, "fleet:v0.1.0", 1)[SERVICES]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    assert spec["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
 
 
 def test_figures_of_the_api_are_asked_for_with_a_token_and_a_checked_certificate(helm: Helm) -> None:
