@@ -34,6 +34,7 @@ _HABITS: Final = {
     "top": "status",
 }
 """Verbs of kubectl, and the commands that answer the same question here."""
+_EXTRA: Final = re.compile(r"Got unexpected extra argument\(?s?\)? \((.+)\)")
 _NOTES: Final = (
     (re.compile(r"  \[default: ([^\];]+)(?:; [^\]]*)?\]"), r" (default: \1)"),
     (re.compile(r"  \[x>=(\d+)\]"), r" (at least \1)"),
@@ -239,7 +240,15 @@ def _describe_usage_error(error: Any) -> str:
         return f"there is no option {error.option_name}\nnext: did you mean {' or '.join(sorted(possibilities))}?"
     if option := getattr(error, "option_name", None):
         return f"there is no option {option}" if type(error).__name__ == "NoSuchOption" else text
+    if extra := _EXTRA.fullmatch(text):
+        return _describe_extra_arguments(extra[1], error)
     return text[:1].lower() + text[1:]
+
+
+def _describe_extra_arguments(arguments: str, error: Any) -> str:
+    takes_cluster = any("--cluster" in parameter.opts for parameter in error.ctx.command.params)
+    step = f"\nnext: did you mean --cluster {arguments}?" if takes_cluster and " " not in arguments else ""
+    return f"unexpected argument: {arguments}{step}"
 
 
 def _plain(message: str) -> str:

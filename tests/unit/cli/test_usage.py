@@ -44,7 +44,9 @@ def test_the_help_of_a_command_has_examples_and_no_markup_of_the_parser(fleet: F
     [
         (["why"], "PLACEMENT is missing", "see `fleet why --help`"),
         (["why", "web", "-o", "xml"], "--output: 'xml' is not one of", "see `fleet why --help`"),
-        (["why", "a", "b"], "got unexpected extra argument", "see `fleet why --help`"),
+        (["why", "a", "b"], "unexpected argument: b", "did you mean --cluster b?"),
+        (["why", "a", "b", "c"], "unexpected argument: b c", "see `fleet why --help`"),
+        (["status", "x"], "unexpected argument: x", "see `fleet status --help`"),
         (["simulate", "--nonsense"], "there is no option --nonsense", "see `fleet simulate --help`"),
         (["simulate", "--expect-fulfiled"], "there is no option", "did you mean --expect-fulfilled?"),
         (["simulate"], "--filename: give files with -f, or use --live", "see `fleet simulate --help`"),
