@@ -52,7 +52,7 @@ from fleet.operator.plan import (
 from fleet.operator.pods import Pod, find_digest
 from fleet.operator.prerequisites import DEFAULT_LEASE, HubFacts, read_hub_facts
 from fleet.operator.targets import HubTarget, OperandTarget
-from fleet.operator.tls_policy import find_change
+from fleet.operator.tls_policy import find_observed_config
 
 COMPONENT: Final = "fleet-operator"
 RESYNC: Final = 600.0
@@ -228,9 +228,10 @@ class Operator:
         spec = owner["spec"]
         self._follow_log_level(spec.get("operatorLogLevel", "Normal"))
         hub = await read_hub_facts(self._api, self._clock.now())
-        if change := find_change(spec, hub.serving_info):
-            await self._objects_of(owner).merge_patch(key, change)  # which has it reconciled once more
-            return
+        if observed := find_observed_config(spec, hub.serving_info):
+            await self._objects_of(owner).merge_patch(key, {"spec": {"observedConfig": observed}})
+            spec = {**spec, "observedConfig": {**(spec.get("observedConfig") or {}), **observed}}
+            owner = {**owner, "spec": spec}
         seen = self._observe(await self._count_nodes(spec), await self._find_image_digest(), hub)
         plan = build_plan(owner, self._review(spec), seen)
         await self._apply(owner, plan)

@@ -66,15 +66,15 @@ def convert_profile(api_server: Json) -> Json:
     return {"minTLSVersion": _OLDEST, "cipherSuites": list(_INTERMEDIATE)}
 
 
-def find_change(spec: Json, serving_info: Json | None) -> Json:
-    """The patch of a spec after which its `observedConfig` is what the hub asks for; empty if it is."""
+def find_observed_config(spec: Json, serving_info: Json | None) -> Json:
+    """The patch after which `observedConfig` is what the hub asks for; empty if it is."""
     if serving_info is None or spec["managementState"] not in ("Managed", "Force"):
         return {}
     serving = (spec.get("observedConfig") or {}).get("servingInfo")
     wanted = {field: serving_info.get(field) for field in _FIELDS}
     if isinstance(serving, dict) and all(serving.get(field) == wanted[field] for field in _FIELDS):
         return {}
-    return {"spec": {"observedConfig": {"servingInfo": wanted}}}
+    return {"servingInfo": wanted}
 
 
 def _translate(ciphers: Iterable[str]) -> Iterable[str]:

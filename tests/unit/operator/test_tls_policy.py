@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.operator.tls_policy import convert_profile, find_change, read_tls_policy
+from fleet.operator.tls_policy import convert_profile, find_observed_config, read_tls_policy
 from fleet.settings.values import CIPHER_SUITES
 
 GCM = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
@@ -59,9 +59,8 @@ def test_ciphers_get_the_names_that_kubernetes_has_for_them() -> None:
 def test_what_the_hub_asks_for_is_written_once() -> None:
     spec: dict[str, Any] = {"managementState": "Managed"}
     wanted = {"minTLSVersion": "VersionTLS13", "cipherSuites": None}
-    change = find_change(spec, {"minTLSVersion": "VersionTLS13"})
-    assert change == {"spec": {"observedConfig": {"servingInfo": wanted}}}
+    assert find_observed_config(spec, {"minTLSVersion": "VersionTLS13"}) == {"servingInfo": wanted}
     followed = {**spec, "observedConfig": {"servingInfo": {"minTLSVersion": "VersionTLS13", "more": 1}}}
-    assert find_change(followed, {"minTLSVersion": "VersionTLS13"}) == {}
-    assert find_change({**spec, "managementState": "Removed"}, {"minTLSVersion": "VersionTLS13"}) == {}
-    assert find_change(spec, None) == {}
+    assert find_observed_config(followed, {"minTLSVersion": "VersionTLS13"}) == {}
+    assert find_observed_config({**spec, "managementState": "Removed"}, {"minTLSVersion": "VersionTLS13"}) == {}
+    assert find_observed_config(spec, None) == {}
