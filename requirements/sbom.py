@@ -17,6 +17,7 @@ from typing import Any, Final
 
 _ENTRY: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)\s*(?:;\s*(?P<marker>[^\\]+?))?\s*\\?")
 _MARKER: Final = re.compile(r"(\w+) (==|!=) '([^']*)'")
+_PYTHON: Final = re.compile(r"python_full_version (<|>=) '(\d+)\.(\d+)'")
 _ENVIRONMENT: Final = {
     "sys_platform": sys.platform,
     "implementation_name": sys.implementation.name,
@@ -66,6 +67,8 @@ def _is_installed(marker: str | None) -> bool:
 
 
 def _holds(text: str) -> bool:
+    if python := _PYTHON.fullmatch(text):
+        return (sys.version_info >= (int(python[2]), int(python[3]))) == (python[1] == ">=")
     comparison = _MARKER.fullmatch(text)
     if comparison is None or comparison[1] not in _ENVIRONMENT:
         raise ValueError(f"marker {text} is of a form that is not supported")
