@@ -24,7 +24,7 @@ CHECK_INTERVAL: Final = 30.0
 """Seconds. Certificates are renewed days before they end, and a mounted Secret itself takes a minute to arrive."""
 _VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 _VALID: Final = timedelta(days=3650)
-"""For a self-signed certificate, which nobody verifies."""
+"""Of a self-signed certificate, which no client can verify."""
 
 log = structlog.get_logger(__name__)
 

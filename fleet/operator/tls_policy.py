@@ -22,31 +22,31 @@ _INTERMEDIATE: Final = tuple(CIPHER_SUITES)[:6]
 
 
 @dataclass(frozen=True, slots=True)
-class TlsPolicy:
+class TlsSettings:
     settings: Mapping[str, str]
     problems: tuple[str, ...] = ()
 
 
-def read_tls_policy(spec: Json) -> TlsPolicy:
-    """Settings of a scheduler, from `observedConfig.servingInfo`. What cannot be served is left out, and said."""
+def read_tls_policy(spec: Json) -> TlsSettings:
+    """Settings of a scheduler, from `observedConfig.servingInfo`. What cannot be served is left out, and a problem."""
     path, settings, problems = "spec.observedConfig.servingInfo", {"enabled": "true"}, []
     serving = (spec.get("observedConfig") or {}).get("servingInfo") or {}
     if not isinstance(serving, dict):
-        return TlsPolicy(settings, (f"{path}: should be an object",))
+        return TlsSettings(settings, (f"{path}: should be an object",))
     version, suites = serving.get("minTLSVersion"), serving.get("cipherSuites") or []
     if isinstance(version, str) and version in _VERSIONS:
         settings["minVersion"] = _VERSIONS[version]
     elif version:
         problems.append(f"{path}.minTLSVersion: {version!r} should be one of {', '.join(_VERSIONS)}")
     if not isinstance(suites, list):
-        return TlsPolicy(settings, (*problems, f"{path}.cipherSuites: should be a list"))
+        return TlsSettings(settings, (*problems, f"{path}.cipherSuites: should be a list"))
     known = [suite for suite in suites if isinstance(suite, str) and suite in CIPHER_SUITES]
     if known:
         settings["cipherSuites"] = ",".join(known)
     unknown = [str(suite) for suite in suites if suite not in known]
     if unknown:
         problems.append(f"{path}.cipherSuites: {', '.join(unknown)} cannot be served")
-    return TlsPolicy(settings, tuple(problems))
+    return TlsSettings(settings, tuple(problems))
 
 
 def convert_profile(api_server: Json) -> Json:

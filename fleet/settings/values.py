@@ -167,7 +167,7 @@ def _check_kinds(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _check_suites(names: tuple[str, ...]) -> tuple[str, ...]:
-    return _check_each(names, re.compile("|".join(CIPHER_SUITES)), f"of {', '.join(CIPHER_SUITES)}")
+    return _check_each(names, re.compile("|".join(CIPHER_SUITES)), f"cipher suites among {', '.join(CIPHER_SUITES)}")
 
 
 def _check_each(names: tuple[str, ...], pattern: re.Pattern[str], expected: str) -> tuple[str, ...]:

@@ -96,10 +96,14 @@ def test_a_default_that_is_said_aloud_is_somebodys_word() -> None:
     assert load_settings(None, {"FLEET_QUEUE__BURST": "100"}, ()).origins["queue.burst"] == "env:FLEET_QUEUE__BURST"
 
 
+LISTS = {"Kinds": "apps", "Namespaces": "a", "Suites": "TLS_AES_128_GCM_SHA256"}
+"""An element, by a part of the setting's name."""
+
+
 @pytest.mark.parametrize("name", known_settings())
 def test_every_setting_can_be_set_in_each_of_the_three_places(name: str, file: Path) -> None:
     known = known_settings()[name]
-    value = render_value(known.default) or ("apps" if "Kinds" in name else "a" if "Namespaces" in name else "7")
+    value = render_value(known.default) or next((text for part, text in LISTS.items() if part in name), "7")
     *sections, leaf = name.split(".")
     lines = [f"{'  ' * depth}{section}:" for depth, section in enumerate(sections)]
     file.write_text("\n".join([*lines, f"{'  ' * len(sections)}{leaf}: {value}"]), encoding="utf-8")
