@@ -25,24 +25,27 @@ class Files:
 
 
 def name_shown_by(context: ssl.SSLContext) -> str:
-    shown = shake_hands(context).getpeercert()
+    trusting = ssl.create_default_context()
+    AUTHORITY.configure_trust(trusting)
+    trusting.check_hostname = False
+    shown = shake_hands(trusting, context)[0].getpeercert()
     assert shown is not None
     return str(shown["subjectAltName"][0][1])
 
 
-def shake_hands(context: ssl.SSLContext, trusting: ssl.SSLContext | None = None) -> ssl.SSLObject:
-    """The client's end, without a network."""
-    if trusting is None:
-        trusting = ssl.create_default_context()
-        AUTHORITY.configure_trust(trusting)
-        trusting.check_hostname = False
+def shake_hands(
+    client: ssl.SSLContext, server: ssl.SSLContext, *, server_hostname: str | None = None
+) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+    """Both ends, the client's first, without a network."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = trusting.wrap_bio(to_client, to_server)
-    server = context.wrap_bio(to_server, to_client, server_side=True)
+    ends = (
+        client.wrap_bio(to_client, to_server, server_hostname=server_hostname),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    )
     for _ in range(4):
-        for end in (client, server):
+        for end in ends:
             try:
                 end.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-    return client
+    return ends

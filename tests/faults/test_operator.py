@@ -409,19 +409,20 @@ async def test_probes_and_metrics_are_served_over_https_as_the_resource_says(tmp
 API_SERVERS: Final = Resource("config.openshift.io", "v1", "apiservers", "APIServer", namespaced=False)
 
 
-async def serve_api_servers(scene: Scene) -> None:
+async def declare_profile(scene: Scene, type: str) -> None:
+    """On a hub that did not know the kind."""
     schema = {"type": "object", **ANY_FIELDS}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     names = {"plural": "apiservers", "singular": "apiserver", "kind": "APIServer", "listKind": "APIServerList"}
     spec = {"group": "config.openshift.io", "scope": "Cluster", "names": names, "versions": [version]}
     await scene.world.create(DEFINITIONS, {"metadata": {"name": "apiservers.config.openshift.io"}, "spec": spec})
+    await scene.world.create(API_SERVERS, {"metadata": {"name": "cluster"}, "spec": build_profile(type)})
 
 
 @virtual
 async def test_the_tls_policy_of_the_hub_is_observed_and_followed() -> None:
     async with a_scene() as scene:
-        await serve_api_servers(scene)
-        await scene.world.create(API_SERVERS, {"metadata": {"name": "cluster"}, "spec": build_profile("Modern")})
+        await declare_profile(scene, "Modern")
         await scene.configure(GOOD)
         await scene.declare()
         assert await list_tls_settings(scene) == ["enabled=true", "minVersion=VersionTLS13"]
@@ -443,8 +444,7 @@ async def test_the_tls_policy_of_the_hub_is_observed_and_followed() -> None:
 @virtual
 async def test_the_policy_of_the_hub_is_not_written_where_nothing_is_managed() -> None:
     async with a_scene() as scene:
-        await serve_api_servers(scene)
-        await scene.world.create(API_SERVERS, {"metadata": {"name": "cluster"}, "spec": build_profile("Modern")})
+        await declare_profile(scene, "Modern")
         await scene.configure(GOOD)
         await scene.declare(managementState="Unmanaged")
         assert "observedConfig" not in (await scene.world.get(SECONDARY_SCHEDULERS, OWNER))["spec"]

@@ -84,7 +84,7 @@ def accept(certificate: Certificate, **limits: Any) -> ssl.SSLObject:
     careless.maximum_version = limits.get("until", ssl.TLSVersion.MAXIMUM_SUPPORTED)
     if "ciphers" in limits:
         careless.set_ciphers(limits["ciphers"])
-    return shake_hands(certificate.context, careless)
+    return shake_hands(careless, certificate.context)[0]
 
 
 def test_without_files_it_signs_its_own_until_there_are_some(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from fleet.cli.client.hub_credentials import HubCredentials
 from fleet.cli.client.requests import ApiRefusal, ApiRequest, fetch_json, open_stream
 from fleet.errors import ConfigurationError
 from fleet.kube.client.kubeconfig import read_kubeconfig
+from tests.certificates import shake_hands
 from tests.unit.cli.scripted_api import Asked, Said, ScriptedApi, in_json, in_lines, refused
 
 WHY = "/apis/explain.fleet/v1/placements/-/web/why"
@@ -169,15 +170,7 @@ def shown_to_server(own: HubCredentials, authority: trustme.CA) -> str:
     server.verify_mode = ssl.CERT_REQUIRED
     tls = own.tls()
     assert tls is not None
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = tls.wrap_bio(to_client, to_server, server_hostname="localhost")
-    serving = server.wrap_bio(to_server, to_client, server_side=True)
-    for _ in range(4):
-        for end in (client, serving):
-            try:
-                end.do_handshake()
-            except ssl.SSLWantReadError:
-                continue
+    _, serving = shake_hands(tls, server, server_hostname="localhost")
     shown: Any = serving.getpeercert()
     return next(str(value) for part in shown["subject"] for name, value in part if name == "commonName")
 
