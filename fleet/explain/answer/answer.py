@@ -49,6 +49,8 @@ from fleet.snapshot.columns.numbers import OPERATORS
 __all__ = ["ROWS_SHOWN", "Answer", "AnswerContext", "build_answer", "state_of"]
 
 ROWS_SHOWN: Final = 20
+_MOST_LETTERS: Final = 1_000_000
+"""Of what failed on the clusters of one page, which ends early: each may tell hundreds of long expressions."""
 UNUSABLE: Final = "nothing is scheduled until the placement can be used"
 _STATES: Final[Mapping[int, State]] = {UNDECIDED: "SchedulerError", PARTIAL: "Partial", SELECTED: "Scheduled"}
 
@@ -114,15 +116,16 @@ def _build_single(rows: Rows, name: str, redaction: Redaction) -> tuple[ClusterR
 def _build_page(rows: Rows, decision: Decision, limit: int, cursor: str) -> tuple[tuple[ClusterRow, ...], str]:
     start, end = _parse_cursor(cursor, decision), 0
     page: list[ClusterRow] = []
-    following = ""
+    following, letters = "", 0
     for place, row in enumerate(rows.list_rows()):
         end = place
         if place < start:
             continue
-        if len(page) >= limit:
+        if len(page) >= limit or letters >= _MOST_LETTERS:
             following = f"{end}.{decision.digest[:_MARK]}"
             break
         page.append(rows.build_row(row))
+        letters += sum(len(line) for rejection in page[-1].rejections for line in rejection.lines)
     return tuple(page), following
 
 

@@ -37,6 +37,7 @@ from fleet.text_table import GAP, Page, apply_style, finish, render_columns, ren
 WIDTH: Final = 100
 """Of sentences on a page without a width."""
 REMARKS_SHOWN: Final = 20
+PROBLEMS_SHOWN: Final = 20
 _PAGE: Final = Page()
 _IN_USE: Final = ("selected", "already-selected")
 _UNSCHEDULE: Final = "unschedule"
@@ -140,7 +141,9 @@ def _render_head(answer: Answer, page: Page) -> str:
 def _render_problems(answer: Answer) -> list[str]:
     """What keeps the decision from being made."""
     verdict = answer.verdict
-    return [*(f"{problem.field}: {problem.message}" for problem in verdict.problems), *filter(None, [verdict.error])]
+    lines = [f"{problem.field}: {problem.message}" for problem in verdict.problems[:PROBLEMS_SHOWN]]
+    more = len(verdict.problems) - len(lines)
+    return [*lines, *([f"… and {more} more"] if more else []), *filter(None, [verdict.error])]
 
 
 def _render_status_notes(answer: Answer) -> Iterator[str]:
@@ -375,7 +378,7 @@ def _render_policy_remarks(remarks: Sequence[Remark], page: Page) -> str:
     width = (page.width or WIDTH) - len(GAP)
     shown = remarks[:REMARKS_SHOWN]
     lines = [line for remark in shown for line in _wrap_item(remark.message, width)]
-    left = len(remarks) - len(shown)
+    left = sum(remark.more if remark.kind == "further" else 1 for remark in remarks[len(shown) :])
     return _render_list("POLICY", [*lines, *([f"… and {left} more"] if left else [])])
 
 
@@ -387,6 +390,7 @@ def _render_remarks(answer: Answer) -> str:
     known = {remark.subject for remark in answer.remarks if remark.kind in ("unknown-label", "unknown-cluster")}
     lines = [describe_warning(warning) for warning in answer.attempt.warnings if warning.subject not in known]
     lines += [describe_cluster(stranger) for stranger in answer.attempt.strangers if stranger.name not in known]
+    lines[REMARKS_SHOWN:] = [f"… and {len(lines) - REMARKS_SHOWN} more"] if len(lines) > REMARKS_SHOWN else []
     lines += [f"clusters you may not read, counted and not named: {answer.redacted}"] if answer.redacted else []
     return _render_list("REMARKS", lines)
 
@@ -399,7 +403,9 @@ def _describe_repair(answer: Answer) -> str:
     if all(problem.field == OPTIONS_FIELD for problem in problems):
         return "edit its options; nothing is scheduled until then"
     repairs = list(dict.fromkeys(problem.repair or _cut_field(problem.field) for problem in problems))
-    return f"edit the placement: {', '.join(repairs)}; nothing is scheduled until then"
+    more = len(repairs) - PROBLEMS_SHOWN
+    named = [*repairs[:PROBLEMS_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+    return f"edit the placement: {', '.join(named)}; nothing is scheduled until then"
 
 
 def _cut_field(path: str) -> str:

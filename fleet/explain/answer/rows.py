@@ -85,7 +85,7 @@ class Rows:
         return self._build_row(self._explainer.explain(self._frame.name(row), everything=self._everything), row)
 
     def build_strangers(self) -> Iterator[ClusterRow]:
-        for name in self._redaction.select_visible(self._explainer.list_strangers()):
+        for name in self._redaction.select_visible(self._explainer.strangers):
             yield self.build_stranger(name)
 
     def build_stranger(self, name: str) -> ClusterRow:

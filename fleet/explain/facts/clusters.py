@@ -226,14 +226,16 @@ class Explainer:
     def _fates(self) -> dict[str, tuple[BindingFate, ...]]:
         return _collect_binding_fates(self._decision)
 
-    def list_strangers(self) -> tuple[str, ...]:
+    @cached_property
+    def strangers(self) -> Mapping[str, ClusterOutcome]:
         """Names outside the fleet that appear in the decision, sorted."""
         dangling = (binding.spec.target_cluster for binding in self._decision.bindings.dangling)
-        named = {*self._decision.missing, *dangling}
-        return tuple(sorted(name for name in named if name not in self._frame.names))
+        named = dict.fromkeys(dangling, ClusterOutcome.DANGLING)
+        named |= dict.fromkeys(self._decision.missing, ClusterOutcome.MISSING)
+        return {name: named[name] for name in sorted(named) if name not in self._frame.names}
 
     def explain(self, name: str, *, everything: bool = True) -> ClusterExplanation:
-        """A name outside the fleet and outside `list_strangers` is a KeyError. Without `everything`, the costly
+        """A name outside the fleet and outside `strangers` is a KeyError. Without `everything`, the costly
         verdicts of the filters are left out."""
         row = self._frame.row_of(name)
         if row is None:
@@ -257,11 +259,7 @@ class Explainer:
         )
 
     def _explain_stranger(self, name: str) -> ClusterExplanation:
-        if name not in self.list_strangers():
-            raise KeyError(name)
-        missing = name in self._decision.missing
-        outcome = ClusterOutcome.MISSING if missing else ClusterOutcome.DANGLING
-        return ClusterExplanation(cluster=name, outcome=outcome, bindings=self._fates.get(name, ()))
+        return ClusterExplanation(cluster=name, outcome=self.strangers[name], bindings=self._fates.get(name, ()))
 
     @cached_property
     def ranking(self) -> Ranking:

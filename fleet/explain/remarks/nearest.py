@@ -18,6 +18,8 @@ _SHORTEST_ABBREVIATION: Final = 3
 _FEW_MISTAKES: Final = 2
 """The degree of names that are few letters apart."""
 
+LONGEST_COMPARED: Final = 317
+"""Letters of a word: as many as the key of a label may have. The comparison takes their square of memory."""
 MOST_COMPARED: Final = 6_000
 """Names of one vocabulary that are compared letter by letter: some 50 ms."""
 _SCANNED_PER_COMPARED: Final = 10
@@ -47,8 +49,10 @@ class Vocabulary:
     def find_nearest(self, word: str) -> str | None:
         """Of equally near names the first in alphabetical order; None if none is near. Once as many names are compared
         as a vocabulary affords, only those that are equal but for case, separators and prefix."""
-        target = _Target(word)
-        return self._by_whole.get(target.whole) or self._by_last.get(target.last) or self._find_similar(target)
+        whole = normalize(word)
+        last = _take_last(whole)
+        near = self._by_whole.get(whole) or self._by_last.get(last)
+        return near or (self._find_similar(_Target(last)) if len(last) <= LONGEST_COMPARED else None)
 
     def _find_similar(self, target: _Target) -> str | None:
         best: tuple[Nearness, str] | None = None
@@ -65,11 +69,10 @@ class Vocabulary:
 
 
 class _Target:
-    """The word that names are compared with: its letters are looked up once."""
+    """The last part of a word that names are compared with: its letters are looked up once."""
 
-    def __init__(self, word: str) -> None:
-        self.whole = normalize(word)
-        self.last = _take_last(self.whole)
+    def __init__(self, last: str) -> None:
+        self.last = last
         self._most = min(max(len(self.last) // _LETTERS_PER_MISTAKE, 1), _MOST_MISTAKES)
         self._pieces = [_split(self.last, mistakes + 1) for mistakes in range(self._most + 1)]
         self._places: dict[str, int] = {}

@@ -18,6 +18,7 @@ RemarkKind = Literal[
     "too-many-clusters",
     "contradiction",
     "without-effect",
+    "further",
 ]
 
 
@@ -45,7 +46,7 @@ class Remark(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     counts: tuple[NameCount, ...] = ()
     """The values there are, the most frequent first."""
     more: int = 0
-    """How many values are left out."""
+    """How many values are left out; of the last remark, how many remarks."""
     clusters: int = 0
     """How many clusters were looked at."""
     message: str

@@ -16,19 +16,25 @@ from fleet.framework.request import PlacementRequest
 from fleet.snapshot.frame import Frame
 
 VALUES_SHOWN: Final = 5
+MOST_REMARKS: Final = 200
 
 
 def find_remarks(
     request: PlacementRequest, frame: Frame, profile: CompiledProfile, redaction: Redaction | None = None
 ) -> tuple[Remark, ...]:
-    """A name that a redaction hides is neither compared nor mentioned."""
+    """The first of them: a policy may name thousands. A name that a redaction hides is neither compared nor
+    mentioned."""
     hidden = 0 if redaction is None else redaction.rows
     mistakes = find_mistakes(request, frame, profile, rows=~hidden)
     if redaction is not None:
         mistakes = tuple(
             mistake for mistake in mistakes if mistake.kind != "unknown-cluster" or not redaction.hides(mistake.subject)
         )
-    return describe_mistakes(mistakes, frame, rows=~hidden)
+    remarks = describe_mistakes(mistakes[:MOST_REMARKS], frame, rows=~hidden)
+    more = len(mistakes) - len(remarks)
+    if more:
+        remarks += (Remark(kind="further", field="spec.policy", more=more, message=f"{more} further remarks"),)
+    return remarks
 
 
 def describe_mistakes(mistakes: Sequence[Mistake], frame: Frame, *, rows: int = -1) -> tuple[Remark, ...]:

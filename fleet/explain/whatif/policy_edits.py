@@ -7,13 +7,13 @@ chosen again. A changed number of clusters keeps the snapshot.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from fleet.errors import InputError
 from fleet.explain.whatif.edits import Edit, Patch, RelaxAffinity, RelaxSpread, SetCount, Tolerate
-from fleet.framework.policy.terms import LabelTest
+from fleet.framework.policy.terms import LabelTest, write_property
 from fleet.framework.request import SCHEDULE_ANYWAY
 from fleet.model.decoding import drop_nulls
 from fleet.model.keys import (
@@ -33,12 +33,16 @@ from fleet.model.views import (
     PolicySnapshot,
     PolicySnapshotSpec,
     PolicySnapshotStatus,
+    PropertyRequirement,
     PropertySelector,
+    SelectorRequirement,
     Toleration,
     TopologySpreadConstraint,
 )
 
 Json = dict[str, Any]
+
+_MOST_NAMED: Final = 20
 
 
 def apply_to_policy(snapshot: PolicySnapshot, edit: Edit, *, place: str, taken: Set[str]) -> PolicySnapshot:
@@ -130,35 +134,54 @@ def _remove_expression(policy: PlacementPolicy, edit: RelaxAffinity, place: str)
     if affinity is None or not 0 <= edit.term < len(terms):
         message = f"there is no required term {edit.term}; the policy has {len(terms)}, counted from 0"
         raise InputError(message, field=f"{place}.term", value=edit.term)
-    left = dict(_split_expressions(terms[edit.term]))
-    if edit.expression not in left:
-        message = f"term {edit.term} has no expression {edit.expression!r}; it has {_join_names(list(left))}"
+    term = terms[edit.term]
+    left = _take_out(term, edit.expression)
+    if left == term:
+        names = _join_names([str(expression) for expression in _list_expressions(term)])
+        message = f"term {edit.term} has no expression {edit.expression!r}; it has {names}"
         raise InputError(message, field=f"{place}.expression", value=edit.expression)
-    changed = (*terms[: edit.term], left[edit.expression], *terms[edit.term + 1 :])
-    relaxed = msgspec.structs.replace(affinity, required=ClusterSelector(changed))
+    relaxed = msgspec.structs.replace(
+        affinity, required=ClusterSelector((*terms[: edit.term], left, *terms[edit.term + 1 :]))
+    )
     return msgspec.structs.replace(policy, affinity=Affinity(relaxed))
 
 
-def _split_expressions(term: ClusterSelectorTerm) -> Iterator[tuple[str, ClusterSelectorTerm]]:
-    """The expressions of a term, each with what the term is without it."""
+def _take_out(term: ClusterSelectorTerm, text: str) -> ClusterSelectorTerm:
+    """Without the expression, wherever it stands in the term."""
     labels, properties = term.label_selector, term.property_selector
     if labels is not None:
-        for key, value in sorted((labels.match_labels or {}).items()):
-            others = {name: text for name, text in (labels.match_labels or {}).items() if name != key}
-            less = LabelSelector(others or None, labels.match_expressions)
-            yield str(LabelTest(key, "In", (value,))), msgspec.structs.replace(term, label_selector=less)
-        for position, expression in enumerate(labels.match_expressions):
-            rest = (*labels.match_expressions[:position], *labels.match_expressions[position + 1 :])
-            less = LabelSelector(labels.match_labels, rest)
-            yield (
-                str(LabelTest(expression.key, expression.operator, expression.values)),
-                msgspec.structs.replace(term, label_selector=less),
-            )
+        pairs = {
+            key: value
+            for key, value in (labels.match_labels or {}).items()
+            if not _read_pair(key, value).is_written(text)
+        }
+        others = tuple(one for one in labels.match_expressions if not _read_label(one).is_written(text))
+        labels = LabelSelector(labels.match_labels and (pairs or None), others)
     if properties is not None:
-        for position, measured in enumerate(properties.match_expressions):
-            left = (*properties.match_expressions[:position], *properties.match_expressions[position + 1 :])
-            without = msgspec.structs.replace(term, property_selector=PropertySelector(left))
-            yield f"{measured.name} {measured.operator} {', '.join(measured.values)}", without
+        properties = PropertySelector(
+            tuple(one for one in properties.match_expressions if _write_property(one) != text)
+        )
+    return msgspec.structs.replace(term, label_selector=labels, property_selector=properties)
+
+
+def _list_expressions(term: ClusterSelectorTerm) -> Iterator[LabelTest | str]:
+    if term.label_selector is not None:
+        yield from (_read_pair(*pair) for pair in sorted((term.label_selector.match_labels or {}).items()))
+        yield from map(_read_label, term.label_selector.match_expressions)
+    if term.property_selector is not None:
+        yield from map(_write_property, term.property_selector.match_expressions)
+
+
+def _read_pair(key: str, value: str) -> LabelTest:
+    return LabelTest(key, "In", (value,))
+
+
+def _read_label(expression: SelectorRequirement) -> LabelTest:
+    return LabelTest(expression.key, expression.operator, expression.values)
+
+
+def _write_property(expression: PropertyRequirement) -> str:
+    return write_property(expression.name, expression.operator, ", ".join(expression.values))
 
 
 def _apply_patch(policy: PlacementPolicy, edit: Patch, place: str) -> PlacementPolicy:
@@ -222,7 +245,9 @@ def _format_path(steps: tuple[int | str, ...]) -> str:
 
 
 def _join_names(names: list[str]) -> str:
-    return ", ".join(dict.fromkeys(names)) or "none"
+    different = list(dict.fromkeys(names))
+    more = len(different) - _MOST_NAMED
+    return ", ".join([*different[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]) or "none"
 
 
 # --- snapshots ------------------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from fleet.framework.policy.terms import LabelTest, PropertyTest, Term
 _MOST_PAIRED: Final = 64
 """Expressions about one label or property that are compared in pairs; there may be thousands."""
 
+_MOST_NAMED: Final = 20
+
 E = TypeVar("E", LabelTest, PropertyTest)
 
 
@@ -44,7 +46,13 @@ def _find_conflicting(groups: Iterable[list[E]], can_match: Callable[[Sequence[E
         if not can_match(expressions):
             pairs = (list(pair) for pair in combinations(expressions[:_MOST_PAIRED], 2))
             conflicting = next((pair for pair in pairs if not can_match(pair)), expressions)
-            yield tuple(map(str, conflicting))
+            yield tuple(_name(conflicting))
+
+
+def _name(expressions: Sequence[LabelTest | PropertyTest]) -> Iterator[str]:
+    yield from map(str, expressions[:_MOST_NAMED])
+    if len(expressions) > _MOST_NAMED:
+        yield f"{len(expressions) - _MOST_NAMED} more"
 
 
 def can_match_labels(tests: Sequence[LabelTest]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from fleet.checkpoint import check
 from fleet.model.keys import RESOURCE_PROPERTY_PREFIX
@@ -14,6 +14,11 @@ from fleet.snapshot.columns.numbers import USAGE_KINDS, Operator
 if TYPE_CHECKING:
     from fleet.snapshot.columns.numbers import NumberColumn
     from fleet.snapshot.frame import Frame
+
+
+VALUES_SHOWN: Final = 20
+_LONGEST_SHOWN: Final = 317
+"""Of a name, as long as the key of a label may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +62,17 @@ class LabelTest:
                 return ~column.exists()
 
     def __str__(self) -> str:
-        if not self.values:
+        """As explanations write it, for each cluster that fails it: the first of thousands of values."""
+        return self._write(self.values[:VALUES_SHOWN], len(self.values) - VALUES_SHOWN)
+
+    def is_written(self, text: str) -> bool:
+        """Whether this is the expression that is meant, whose values may all be given."""
+        return text in (str(self), self._write(self.values))
+
+    def _write(self, values: tuple[str, ...], more: int = 0) -> str:
+        if not values:
             return f"{self.key} {self.operator}"
-        return f"{self.key} {self.operator} [{', '.join(self.values)}]"
+        return f"{self.key} {self.operator} [{', '.join(values)}{f', and {more} more' if more > 0 else ''}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +87,15 @@ class PropertyTest:
         return self.ref.column(frame).compare(self.operator, self.bound, frame.clusters)
 
     def __str__(self) -> str:
-        return f"{self.ref.name} {self.operator} {self.text}"
+        return write_property(self.ref.name, self.operator, self.text)
+
+
+def write_property(name: str, operator: str, bound: str) -> str:
+    return f"{_cut(name)} {operator} {_cut(bound)}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ The work of all of it grows with the policy, not with its square.
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -17,11 +18,15 @@ import pytest
 
 from fleet.checkpoint import interruptible
 from fleet.explain.answer.answer import Answer, build_answer
+from fleet.explain.answer.rendering import render
 from fleet.explain.fixes.evaluator import DEEP, MOST_CHANGES
 from fleet.explain.fixes.fixes import Fixes, Mode, find_fixes, find_fixes_for_cluster
-from fleet.explain.whatif.edits import AddCluster, LabelCluster
+from fleet.explain.remarks.nearest import find_nearest
+from fleet.explain.remarks.remarks import MOST_REMARKS
+from fleet.explain.whatif.edits import AddCluster, LabelCluster, RelaxAffinity
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.policy.terms import VALUES_SHOWN, LabelTest
 from fleet.model.views import PolicySnapshot
 from plugins.affinity.cluster_affinity import MOST_EXPRESSIONS, MOST_TERMS
 from tests.bench.policies import policy_snapshot
@@ -55,6 +60,28 @@ def preferred(size: int) -> Json:
     }
 
 
+def of_values(size: int, *, terms: int = 1, expressions: int = 1) -> Json:
+    """Of `size` values in all."""
+    values = [f"value-{number}" for number in range(size // terms // expressions)]
+    selectors = [
+        {
+            "labelSelector": {
+                "matchExpressions": [
+                    {"key": f"key-{term}-{number}" if terms > 1 else "zone", "operator": "In", "values": values}
+                    for number in range(expressions)
+                ]
+            }
+        }
+        for term in range(terms)
+    ]
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": selectors}}
+
+
+def measured(name: str, bound: str) -> Json:
+    selector = {"propertySelector": {"matchExpressions": [{"name": name, "operator": "Gt", "values": [bound]}]}}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [selector]}}
+
+
 def pick_three(affinity: Json, **further: Any) -> Json:
     return {"placementType": "PickN", "numberOfClusters": 3, "affinity": {"clusterAffinity": affinity}, **further}
 
@@ -66,6 +93,8 @@ POLICIES: dict[str, Callable[[int], Json]] = {
     "tolerations": lambda size: pick_three(
         required(1), tolerations=[{"key": f"key-{number}", "operator": "Exists"} for number in range(size)]
     ),
+    "values": lambda size: pick_three(of_values(size)),
+    "names": lambda size: {"placementType": "PickFixed", "clusterNames": [f"cluster-{n}" for n in range(size)]},
     "one key": lambda size: pick_three(
         {
             "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -198,3 +227,97 @@ def test_the_details_of_a_cluster_list_the_first_failures_and_count_the_others(k
 
     assert f"{more}{1_000 - (MOST_EXPRESSIONS if kind == 'expressions' else MOST_TERMS)}" in encoded
     assert len(encoded) < 300_000
+
+
+BROAD: dict[str, Callable[[int], Json]] = {
+    **{kind: policy for kind, policy in POLICIES.items() if kind != "names"},  # the hub takes a hundred
+    "values of many terms": lambda size: pick_three(of_values(size, terms=4, expressions=4)),
+    "a long property": lambda size: pick_three(measured("x" * size, "1")),
+    "a long quantity": lambda size: pick_three(measured("cpu", f"{'0' * size}1")),
+    "a long taint": lambda size: pick_three({}, tolerations=[{"key": "x" * size, "operator": "Exists"}]),
+    "spread constraints": lambda size: pick_three(
+        {},
+        topologySpreadConstraints=[
+            {"topologyKey": f"zone-{number}", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+            for number in range(size)
+        ],
+    ),
+    "mistakes": lambda size: pick_three(required(size) | preferred(size)),
+}
+MANY = tuple(a_cluster(f"c{number}").labelled(zone=str(number)) for number in range(30))
+ROOM_FOR_A_PAGE, SHARE_OF_THE_POLICY = 400_000, 8
+"""An answer tells a part of the policy a few times, and never once for each cluster."""
+
+
+@pytest.mark.parametrize("kind", BROAD)
+def test_an_answer_has_no_more_bytes_than_a_page_of_its_clusters_and_the_policy_a_few_times(kind: str) -> None:
+    policy = BROAD[kind](20_000 if kind.startswith("a long") else 2_000)
+    scenario = a_scenario_with(policy, MANY)
+    decision = scenario.decide()
+    answer = build_answer(scenario.question, decision, fixes=find_fixes(scenario, decision, mode="fast"), limit=500)
+
+    assert len(msgspec.json.encode(answer)) < ROOM_FOR_A_PAGE + SHARE_OF_THE_POLICY * len(msgspec.json.encode(policy))
+    assert len(render(answer)) < ROOM_FOR_A_PAGE
+
+
+def test_a_page_of_clusters_ends_early_and_the_next_ones_have_the_others() -> None:
+    values = [
+        {"key": f"key-{number}", "operator": "In", "values": [f"{'x' * 60}{n}" for n in range(20)]}
+        for number in range(20)
+    ]
+    selectors = [{"labelSelector": {"matchExpressions": values}}] * 20
+    policy = pick_three({"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": selectors}})
+    scenario = a_scenario_with(policy, MANY)
+    decision, cursor = scenario.decide(), ""
+    pages: list[list[str]] = []
+    while cursor or not pages:
+        answer = build_answer(scenario.question, decision, limit=500, cursor=cursor)
+        pages.append([row.name for row in answer.attempt.clusters])
+        cursor = answer.attempt.next_cursor
+        assert len(msgspec.json.encode(answer)) < 6_000_000
+
+    assert len(pages) > 1
+    assert sorted(name for page in pages for name in page) == sorted(decision.frame.names.ordered)
+
+
+def test_remarks_on_thousands_of_names_are_the_first_and_the_number_of_the_others() -> None:
+    answer, _ = explain(POLICIES["values"](1_000))
+
+    assert len(answer.remarks) == MOST_REMARKS + 1
+    assert (answer.remarks[-1].kind, answer.remarks[-1].more) == ("further", 1_000 - MOST_REMARKS)
+    assert f"… and {1_000 - 20} more" in render(answer)
+
+
+@pytest.mark.parametrize("written", ["as answers write it", "in full"])
+def test_an_expression_of_many_values_is_relaxed_by_what_answers_call_it_and_by_its_text(written: str) -> None:
+    values = tuple(f"value-{number}" for number in range(VALUES_SHOWN + 5))
+    scenario = a_scenario_with(pick_three(of_values(len(values))), MANY)
+    answer = build_answer(scenario.question, scenario.decide(), limit=1)
+    short = answer.attempt.clusters[0].rejections[0].details["terms"][0]["failed"][0]["expected"]
+    text = short if written == "as answers write it" else f"zone In [{', '.join(values)}]"
+
+    assert short == f"zone In [{', '.join(values[:VALUES_SHOWN])}, and 5 more]" == str(LabelTest("zone", "In", values))
+    assert scenario.apply([RelaxAffinity(term=0, expression=text)]).decide().targets
+
+
+def peak_of(function: Callable[[], Any]) -> int:
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_word_of_any_length_is_compared_without_memory_for_its_square() -> None:
+    word = "".join(chr(ord("a") + number * number % 26) for number in range(8_000))
+
+    assert peak_of(lambda: find_nearest(word, ["tier", "zone"])) < 1_000_000
+
+
+def test_an_expression_of_thousands_is_taken_out_without_copies_of_all_others() -> None:
+    size = 3_000
+    scenario = a_scenario_with(POLICIES["one key"](size))
+    edit = RelaxAffinity(term=0, expression=f"zone NotIn [{size - 1}]")
+
+    assert peak_of(lambda: scenario.apply([edit])) < 20_000_000
