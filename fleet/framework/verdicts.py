@@ -58,6 +58,7 @@ class Verdicts:
     __slots__ = (
         "_codes",
         "_first",
+        "_latest",
         "_reason",
         "_texts",
         "alive",
@@ -94,6 +95,8 @@ class Verdicts:
         self._reason: ReasonArray | None = None
         self._codes: npt.NDArray[np.uint8] | None = None
         self._texts: dict[tuple[int, int, str], Status] = {}
+        self._latest: tuple[tuple[int, int], Status] | None = None
+        """Of the row that was asked last: an explanation asks several times, and a large policy takes long."""
 
     # --- while deciding ---------------------------------------------------------------------------------------------
 
@@ -255,6 +258,12 @@ class Verdicts:
         return self.judges[rejection.plugin].reasons[reason].name
 
     def _status(self, rejection: FilterRejection, row: int) -> Status:
+        asked, latest = (rejection.plugin, row), self._latest
+        if latest is None or latest[0] != asked:
+            latest = self._latest = asked, self._build_status(rejection, row)
+        return latest[1]
+
+    def _build_status(self, rejection: FilterRejection, row: int) -> Status:
         judge, number = self.judges[rejection.plugin], rejection.reason_of(row)
         if rejection.verdict.statuses is not None:
             given = replace(rejection.verdict.statuses[number - 1], plugin=judge.name)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Final, cast
 
@@ -37,6 +38,10 @@ from fleet.snapshot.sidedata import (
 )
 
 ColumnKey = tuple[str, ...]
+_NAMES_OF: Final[dict[str, Callable[[MemberCluster], Iterable[str] | None]]] = {
+    "label": lambda cluster: cluster.metadata.labels,
+    "property": lambda cluster: cluster.status.properties,
+}
 Column = InternedColumn[Any] | NumberColumn | PoolsColumn | SignalsColumn
 Change = tuple[int, MemberCluster | None, MemberCluster | None]
 """A row with its cluster before and after."""
@@ -46,6 +51,9 @@ TAINTS: Final[ColumnKey] = ("taints",)
 RESIDENTS: Final = "residents"
 
 _DERIVED_CACHED: Final = 64
+_COLUMNS_BEFORE_INDEX: Final = 64
+"""With so many, a further name is looked up among those that clusters have, before its column is built: a policy may
+read tens of thousands."""
 _MOST_COLUMNS: Final = 256
 """Besides those of the table: questions name any label. With more, they are built again."""
 
@@ -88,6 +96,8 @@ class Frame:
     """Rows that must not be chosen, in this frame only."""
     _columns: dict[ColumnKey, Column]
     _derived: dict[Any, tuple[tuple[object, ...], Any]]
+    _empty: dict[ColumnKey, Column] = field(default_factory=dict)
+    """One column for all names that no cluster of this frame has."""
 
     # --- rows ---------------------------------------------------------------------------------------------------
 
@@ -234,12 +244,26 @@ class Frame:
         return presence(self.placed)
 
     def _column(self, key: ColumnKey) -> Column:
-        column = self._columns.get(key)
+        column = self._columns.get(key) or self._empty.get(key)
         if column is None:
-            column = build_column(key, self.size, self.clusters)
+            if len(self._columns) >= _COLUMNS_BEFORE_INDEX and self._has_no(key):
+                column = self._derive(("empty", key[0]), (self.clusters,), lambda: build_column(key, self.size, ()))
+                self._empty[key] = column
+            else:
+                column = self._columns[key] = build_column(key, self.size, self.clusters)
             column.freeze()
-            self._columns[key] = column
         return column
+
+    def _has_no(self, key: ColumnKey) -> bool:
+        """Whether it is a label or property that no cluster has."""
+        list_names = _NAMES_OF.get(key[0])
+        if list_names is None:
+            return False
+
+        def build() -> frozenset[str]:
+            return frozenset(chain.from_iterable(list_names(cluster) or () for cluster in self.clusters if cluster))
+
+        return key[1] not in self._derive(("names", key[0]), (self.clusters,), build)
 
     # --- other frames -------------------------------------------------------------------------------------------
 
@@ -253,7 +277,7 @@ class Frame:
             for key, column in list(earlier._columns.items()):
                 if key not in columns:
                     columns[key] = _bring_up_to_date(column, changes)
-        return replace(self, _columns=columns, _derived=self._derived.copy())
+        return replace(self, _columns=columns, _derived=self._derived.copy(), _empty={})
 
     def count_columns(self) -> int:
         return len(self._columns)

@@ -50,7 +50,8 @@ __all__ = ["ROWS_SHOWN", "Answer", "AnswerContext", "build_answer", "state_of"]
 
 ROWS_SHOWN: Final = 20
 _MOST_LETTERS: Final = 1_000_000
-"""Of what failed on the clusters of one page, which ends early: each may tell hundreds of long expressions."""
+_MOST_TESTS: Final = 1_000_000
+"""Of what failed on the clusters of one page, and expressions looked at for it: with a large policy it ends early."""
 UNUSABLE: Final = "nothing is scheduled until the placement can be used"
 _STATES: Final[Mapping[int, State]] = {UNDECIDED: "SchedulerError", PARTIAL: "Partial", SELECTED: "Scheduled"}
 
@@ -115,6 +116,8 @@ def _build_single(rows: Rows, name: str, redaction: Redaction) -> tuple[ClusterR
 
 def _build_page(rows: Rows, decision: Decision, limit: int, cursor: str) -> tuple[tuple[ClusterRow, ...], str]:
     start, end = _parse_cursor(cursor, decision), 0
+    tests = sum(len(term.labels) + len(term.properties) for term in decision.request.required)
+    limit = min(limit, max(_MOST_TESTS // max(tests, 1), 1))
     page: list[ClusterRow] = []
     following, letters = "", 0
     for place, row in enumerate(rows.list_rows()):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fleet.explain.fixes.candidates import Candidate, Dial, Edits, Proposal
+from fleet.explain.fixes.evaluator import MOST_CHANGES
 from fleet.explain.whatif.edits import Patch, parse_edits
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.explaining import NumberSuggestion, OutrankedCluster, RejectedClusters, Suggestion
@@ -65,7 +66,7 @@ def _build_proposal(plugin: str, suggestion: Suggestion | NumberSuggestion | Map
                 build_edits=partial(_parse_number_edits, suggestion),
             )
         case Suggestion():
-            return Candidate(parse_edits(list(suggestion.edits)), plugin)
+            return Candidate(parse_edits(list(suggestion.edits[: MOST_CHANGES + 1])), plugin)
         case _:
             return Candidate(parse_edits([suggestion]), plugin)
 

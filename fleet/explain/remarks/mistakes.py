@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any
+
+import msgspec
 
 from fleet.explain.remarks.nearest import Vocabulary
 from fleet.explain.remarks.remark import RemarkKind
@@ -27,8 +28,7 @@ from fleet.snapshot.columns.numbers import USAGE_KINDS
 from fleet.snapshot.frame import Frame
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
+class Mistake(msgspec.Struct, frozen=True, gc=False):
     kind: RemarkKind
     field: str
     subject: str = ""

@@ -155,11 +155,13 @@ def _take_out(term: ClusterSelectorTerm, text: str) -> ClusterSelectorTerm:
             for key, value in (labels.match_labels or {}).items()
             if not _read_pair(key, value).is_written(text)
         }
-        others = tuple(one for one in labels.match_expressions if not _read_label(one).is_written(text))
+        others = tuple(
+            requirement for requirement in labels.match_expressions if not _read_label(requirement).is_written(text)
+        )
         labels = LabelSelector(labels.match_labels and (pairs or None), others)
     if properties is not None:
         properties = PropertySelector(
-            tuple(one for one in properties.match_expressions if _write_property(one) != text)
+            tuple(requirement for requirement in properties.match_expressions if _write_property(requirement) != text)
         )
     return msgspec.structs.replace(term, label_selector=labels, property_selector=properties)
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from fleet.framework.policy.terms import PropertyRef
 
 
-@dataclass(frozen=True, slots=True)
-class LabelRead:
+class LabelRead(msgspec.Struct, frozen=True, gc=False):
     field: str
     """Where in the placement it is."""
     key: str
@@ -21,8 +22,7 @@ class LabelRead:
     """What follows if no cluster has the label: `spreading over it has no effect`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PropertyRead:
+class PropertyRead(msgspec.Struct, frozen=True, gc=False):
     field: str
     ref: PropertyRef
 

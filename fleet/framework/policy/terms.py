@@ -1,10 +1,14 @@
-"""Selector terms compiled to operations on columns: a term is the ANDs and ORs of a few bitsets."""
+"""Selector terms compiled to operations on columns: a term is the ANDs and ORs of a few bitsets.
+
+The garbage collector leaves out what a policy may have tens of thousands of; none of it has cycles."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, cast
+
+import msgspec
 
 from fleet.checkpoint import check
 from fleet.model.keys import RESOURCE_PROPERTY_PREFIX
@@ -21,8 +25,7 @@ _LONGEST_SHOWN: Final = 317
 """Of a name, as long as the key of a label may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class PropertyRef:
+class PropertyRef(msgspec.Struct, frozen=True, gc=False):
     """The location of a property's value: among the cluster's properties, or in its resource usage."""
 
     name: str
@@ -42,8 +45,7 @@ class PropertyRef:
         return frame.usage(self.kind, self.resource) if self.kind else frame.property(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class LabelTest:
+class LabelTest(msgspec.Struct, frozen=True, gc=False):
     key: str
     operator: str
     values: tuple[str, ...] = ()
@@ -75,8 +77,7 @@ class LabelTest:
         return f"{self.key} {self.operator} [{', '.join(values)}{f', and {more} more' if more > 0 else ''}]"
 
 
-@dataclass(frozen=True, slots=True)
-class PropertyTest:
+class PropertyTest(msgspec.Struct, frozen=True, gc=False):
     ref: PropertyRef
     operator: Operator
     bound: Fraction
@@ -98,8 +99,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True, gc=False):
     labels: tuple[LabelTest, ...] = ()
     properties: tuple[PropertyTest, ...] = ()
 

@@ -280,6 +280,16 @@ def test_a_page_of_clusters_ends_early_and_the_next_ones_have_the_others() -> No
     assert sorted(name for page in pages for name in page) == sorted(decision.frame.names.ordered)
 
 
+def test_a_page_for_a_policy_of_thousands_of_expressions_has_fewer_clusters() -> None:
+    """Each of them is looked at for each cluster."""
+    fleet = [a_cluster(f"c{number}").labelled(zone=str(number)) for number in range(450)]
+    scenario = a_scenario_with(pick_three(required(2_500)), fleet)
+    answer = build_answer(scenario.question, scenario.decide(), limit=500)
+
+    assert len(answer.attempt.clusters) == 400
+    assert answer.attempt.next_cursor
+
+
 def test_remarks_on_thousands_of_names_are_the_first_and_the_number_of_the_others() -> None:
     answer, _ = explain(POLICIES["values"](1_000))
 

@@ -181,3 +181,35 @@ def test_whatever_differs_changes_the_content(change: str) -> None:
             table.put(a_cluster("b").build())
 
     assert table.freeze().content_hash() != before
+
+
+def test_names_that_no_cluster_has_take_one_column_however_many_are_read() -> None:
+    frame = a_frame(
+        *(a_cluster(f"c{n}").labelled({f"key-{n}": "x"}).measured({f"size-{n}": str(n)}) for n in range(100))
+    )
+    read = [frame.labels(f"unheard-of-{n}") for n in range(1_000)] + [frame.labels(f"key-{n}") for n in range(100)]
+    numbers = [frame.property(f"unheard-of-{n}") for n in range(1_000)] + [
+        frame.property(f"size-{n}") for n in range(100)
+    ]
+
+    assert frame.count_columns() < 300
+    assert [names_in(frame, column.exists()) for column in read[1_000:]] == [{f"c{n}"} for n in range(100)]
+    assert not any(column.exists() for column in read[:1_000])
+    assert [column.bounds()[0] for column in numbers[1_000:]] == list(range(100))
+    assert not any(column.present().any() for column in numbers[:1_000])
+
+
+def test_a_name_that_a_cluster_gets_later_is_found_in_the_next_frame() -> None:
+    table = a_table(a_cluster("a").build())
+    before = table.freeze()
+    for number in range(200):
+        before.labels(f"key-{number}")
+        before.property(f"size-{number}")
+    table.put(a_cluster("a").labelled({"key-150": "x"}).measured({"size-150": "7"}).build())
+    after, apart = table.freeze(), table.freeze().apart(before)
+
+    for frame in (after, apart):
+        assert frame.labels("key-150").value(0) == "x"
+        assert frame.property("size-150").values[0] == 7
+        assert frame.labels("key-151").value(0) is None
+    assert before.labels("key-150").value(0) is None
