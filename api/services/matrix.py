@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from api.auth.permissions import Permissions, Visibility
@@ -18,9 +19,12 @@ from api.services.why import evaluate_record
 from fleet.explain.facts.compact import build_compact_verdicts
 from fleet.explain.facts.redaction import Redaction
 from fleet.framework.policy.reads import LabelRead
+from fleet.snapshot.frame import Frame
 
 _MOST_KEYS: Final = 8
 _MOST_VALUES: Final = 200
+_MOST_LABELS: Final = 64
+"""Of one placement: a policy may name tens of thousands, and each has a value for every cluster."""
 
 
 # --- one placement ----------------------------------------------------------------------------------------------------
@@ -68,17 +72,23 @@ def build_grid(key: str, attempt: str, evaluated: EvaluatedDecision, visibility:
 
 
 def _read_labels(evaluated: EvaluatedDecision, clusters: Iterable[str]) -> dict[str, tuple[str | None, ...]]:
-    """Of the keys that the policy names, in its order."""
+    """Of the keys that the policy names, in its order; of very many the first that some cluster has."""
     question, frame = evaluated.scenario.question, evaluated.decision.frame
-    reads = (
-        read
+    keys = dict.fromkeys(
+        read.key
         for _, plugin in question.profile.find_plugins("list_reads")
         for read in plugin.list_reads(question.request)
         if isinstance(read, LabelRead)
     )
     rows = [frame.names.row_of(name) for name in clusters]
-    columns = {read.key: frame.labels(read.key) for read in reads}
+    columns = {key: frame.labels(key) for key in _choose_labels(list(keys), frame)}
     return {key: tuple(None if row is None else column.value(row) for row in rows) for key, column in columns.items()}
+
+
+def _choose_labels(keys: list[str], frame: Frame) -> list[str]:
+    if len(keys) <= _MOST_LABELS:
+        return keys
+    return list(islice((key for key in keys if frame.labels(key).exists()), _MOST_LABELS))
 
 
 # --- the fleet --------------------------------------------------------------------------------------------------------

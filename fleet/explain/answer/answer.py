@@ -41,7 +41,7 @@ from fleet.explain.remarks.remarks import find_remarks
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.cycle.inspection import consider_newcomers
-from fleet.framework.request import PolicyProblem
+from fleet.framework.request import PlacementRequest, PolicyProblem
 from fleet.framework.status import message_of
 from fleet.model.operators import LABEL_OPERATORS, find_meant_operator
 from fleet.snapshot.columns.numbers import OPERATORS
@@ -52,6 +52,8 @@ ROWS_SHOWN: Final = 20
 _MOST_LETTERS: Final = 1_000_000
 _MOST_TESTS: Final = 1_000_000
 """Of what failed on the clusters of one page, and expressions looked at for it: with a large policy it ends early."""
+_VALUES_OF_A_TEST: Final = 16
+"""As many take the time of an expression."""
 UNUSABLE: Final = "nothing is scheduled until the placement can be used"
 _STATES: Final[Mapping[int, State]] = {UNDECIDED: "SchedulerError", PARTIAL: "Partial", SELECTED: "Scheduled"}
 
@@ -116,8 +118,7 @@ def _build_single(rows: Rows, name: str, redaction: Redaction) -> tuple[ClusterR
 
 def _build_page(rows: Rows, decision: Decision, limit: int, cursor: str) -> tuple[tuple[ClusterRow, ...], str]:
     start, end = _parse_cursor(cursor, decision), 0
-    tests = sum(len(term.labels) + len(term.properties) for term in decision.request.required)
-    limit = min(limit, max(_MOST_TESTS // max(tests, 1), 1))
+    limit = min(limit, max(_MOST_TESTS // max(_count_tests(decision.request), 1), 1))
     page: list[ClusterRow] = []
     following, letters = "", 0
     for place, row in enumerate(rows.list_rows()):
@@ -130,6 +131,12 @@ def _build_page(rows: Rows, decision: Decision, limit: int, cursor: str) -> tupl
         page.append(rows.build_row(row))
         letters += sum(len(line) for rejection in page[-1].rejections for line in rejection.lines)
     return tuple(page), following
+
+
+def _count_tests(request: PlacementRequest) -> int:
+    labels = (test for term in request.required for test in term.labels)
+    properties = sum(len(term.properties) for term in request.required)
+    return properties + sum(1 + len(test.values) // _VALUES_OF_A_TEST for test in labels)
 
 
 _MARK: Final = 12
