@@ -15,7 +15,7 @@ from api.live.backend import Backend
 from api.live.live import LivePlacement
 from api.models import ClusterModel, PlacementModel
 from api.services.decisions.attempts import strip_object
-from api.services.objects import build_placement_model, get_cluster, list_visible_keys
+from api.services.objects import build_cluster_models, build_placement_model, list_visible_keys
 from api.status_models import (
     EligibilityCounts,
     FleetStatus,
@@ -53,7 +53,8 @@ async def build_status(backend: Backend, permissions: Permissions) -> FleetStatu
     keys = await list_visible_keys(backend, permissions)
     visibility = await permissions.load_visibility(live.caches.clusters)
     models, trouble = await survey_placements(backend, keys, visibility)
-    clusters = [get_cluster(backend, name) for name in live.cluster_names() if not visibility.hides(name)]
+    names = (name for name in live.cluster_names() if not visibility.hides(name))
+    clusters = await build_cluster_models(backend, names)
     states = ((cluster, describe_cluster_state(cluster)) for cluster in clusters)
     troubled = sorted((pair for pair in states if pair[1]), key=lambda pair: (pair[0].eligible, pair[0].name))
     present = Counter(target for model in models for target in model.targets)

@@ -57,14 +57,16 @@ async def test_a_large_policy_is_decided_and_explained_apart_from_the_event_loop
         edits = [{"op": "labelCluster", "cluster": "ams-1", "key": f"{KEY}1", "value": "yes"}]
         simulated = await stage.post("/v1/simulate", {"placement": {"ref": "huge"}, "edits": edits})
         row = await stage.get("/v1/clusters/ams-1/placements")
+        matrix = await stage.get("/v1/matrix?placement=huge")
         status = await stage.get("/v1/status")
 
-    answers = (why, text, why_not, simulated, row, status)
+    answers = (why, text, why_not, simulated, row, matrix, status)
     assert [answer.status_code for answer in answers] == [200] * len(answers), [answer.text[:300] for answer in answers]
     assert len(deciding) == 1
     assert explaining
     assert threading.get_ident() not in deciding | explaining
     assert why.json()["fixesTruncated"] is True
+    assert matrix.json()["labels"] == {}
 
 
 @alone

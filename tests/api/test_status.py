@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import pytest
+
+from api.models import ClusterModel
+from api.services import objects
+from api.services.objects import build_cluster_model
 from tests.api.stage import AUTHOR, HIDDEN, OPERATOR, READER, SEEN, STRANGER, Json, Stage, alone, staged
 
 
@@ -47,6 +53,30 @@ async def test_the_status_takes_its_turn_beside_other_questions(stage: Stage) ->
     answers = await asyncio.gather(*(stage.json(path, OPERATOR) for path in paths))
 
     assert answers[1]["trouble"] == answers[3]["trouble"]
+
+
+@staged
+async def test_others_have_their_turn_between_the_clusters_of_a_fleet(stage: Stage) -> None:
+    turns, built = 0, list[int]()
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def note(*args: Any, **more: Any) -> ClusterModel:
+        built.append(turns)
+        return build_cluster_model(*args, **more)
+
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(objects, "_BETWEEN_TURNS", 1)
+        patching.setattr(objects, "build_cluster_model", note)
+        other = asyncio.create_task(count_turns())
+        await stage.get("/v1/status")
+        other.cancel()
+
+    assert len(set(built)) == len(built) > 3
 
 
 @staged
