@@ -43,6 +43,15 @@ class BuildDetails:
 
 
 @dataclass(frozen=True, slots=True)
+class Checkout:
+    """What is to be built. It is read once: what others claim meanwhile does not change it."""
+
+    head: str
+    changes: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class TagClaim:
     plan: BuildPlan
     labels: dict[str, str]
@@ -60,10 +69,16 @@ def list_published(request: BuildRequest) -> Iterator[Tag]:
                 continue
 
 
-def plan_next(repository: Repository, request: BuildRequest, used: Iterable[Tag]) -> tuple[BuildPlan, BuildFacts]:
+def read_checkout(repository: Repository) -> Checkout:
+    return Checkout(repository.resolve("HEAD"), tuple(repository.list_changes()), repository.get_source())
+
+
+def plan_next(
+    repository: Repository, checkout: Checkout, request: BuildRequest, used: Iterable[Tag]
+) -> tuple[BuildPlan, BuildFacts]:
     refs = repository.list_refs()
-    repository.fetch(refs)
-    facts = gather_facts(repository, refs, request, used)
+    repository.fetch(RemoteRefs({name: sha for name, sha in refs.by_name.items() if _is_history(name)}))
+    facts = gather_facts(repository, checkout, refs, request, used)
     return plan_build(request, facts), facts
 
 
@@ -75,10 +90,10 @@ def claim_tag(
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> TagClaim:
-    used, lost = tuple(used), set[str]()
+    used, lost, checkout = tuple(used), set[str](), read_checkout(repository)
     for push in range(1, _MOST_PUSHES + 1):
-        plan, facts = plan_next(repository, request, used)
-        values = build_labels(repository, request, details, plan, facts)
+        plan, facts = plan_next(repository, checkout, request, used)
+        values = build_labels(checkout, request, details, plan, facts)
         _check_lines(values)
         # Equal objects would make the second of two equal pushes succeed without creating anything.
         message = f"{plan.tag.text}: {plan.why}\n\n{labels.render_labels(values)}\nclaim: {uuid.uuid4()}"
@@ -101,9 +116,9 @@ def _check_lines(values: Mapping[str, str]) -> None:
 
 
 def gather_facts(
-    repository: Repository, refs: RemoteRefs, request: BuildRequest, used: Iterable[Tag] = ()
+    repository: Repository, checkout: Checkout, refs: RemoteRefs, request: BuildRequest, used: Iterable[Tag]
 ) -> BuildFacts:
-    head = repository.resolve("HEAD")
+    head = checkout.head
     tagged = list(refs.list_tags())
     base = find_base(repository, tagged, head)
     tip = refs.get_branch(request.branch) if request.branch else None
@@ -115,7 +130,7 @@ def gather_facts(
     )
     return BuildFacts(
         head=head,
-        changes=tuple(repository.list_changes()),
+        changes=checkout.changes,
         head_tags=tuple(each.tag for each in tagged if each.commit == head),
         branch_exists=tip is not None,
         is_on_branch=is_on_branch,
@@ -126,6 +141,14 @@ def gather_facts(
     )
 
 
+def _is_history(name: str) -> bool:
+    """Whether the plan asks what the ref contains. Of a tag of ours the name says all, so that it is not fetched."""
+    try:
+        return not name.startswith(TAGS) or parse_tag(name.removeprefix(TAGS).removesuffix("^{}")).kind in UPSTREAM
+    except TagError:
+        return False
+
+
 def find_base(repository: Repository, tagged: Iterable[TaggedCommit], head: str) -> TaggedCommit | None:
     """The newest upstream release among the ancestors."""
     released = [each for each in tagged if each.tag.kind in UPSTREAM]
@@ -134,7 +157,7 @@ def find_base(repository: Repository, tagged: Iterable[TaggedCommit], head: str)
 
 
 def build_labels(
-    repository: Repository, request: BuildRequest, details: BuildDetails, plan: BuildPlan, facts: BuildFacts
+    checkout: Checkout, request: BuildRequest, details: BuildDetails, plan: BuildPlan, facts: BuildFacts
 ) -> dict[str, str]:
     reason = request.reason.strip()
     if request.rebuild_reason:
@@ -142,7 +165,7 @@ def build_labels(
     values = {
         labels.VERSION: plan.tag.text,
         labels.REVISION: facts.head,
-        labels.SOURCE: repository.get_source(),
+        labels.SOURCE: checkout.source,
         labels.CREATED: f"{request.built_at.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z",
         labels.BASE_NAME: details.base_name,
         labels.BASE_DIGEST: details.base_digest,

@@ -84,16 +84,19 @@ class Repository:
             raise InputError("git would take it for an option", field="--remote", value=remote)
         self._folder = folder
         self._remote = remote
+        self._has_history = False
+        self._known: dict[tuple[str, ...], subprocess.CompletedProcess[str]] = {}
 
     # --- the remote -------------------------------------------------------------------------------------------------
 
     def fetch(self, refs: RemoteRefs) -> None:
         """Brings the objects that are missing here, and moves no ref of this clone."""
-        if self._read("rev-parse", "--is-shallow-repository") == "true":
+        if not self._has_history and self._read("rev-parse", "--is-shallow-repository") == "true":
             raise GitError(
                 f"{self._folder} is a shallow clone, so its history does not show what a commit contains\n"
                 "next: `git fetch --unshallow`, or check out with the full history"
             )
+        self._has_history = True
         wanted = {name: sha for name, sha in refs.by_name.items() if _is_read(name)}
         checks = self._read("cat-file", "--batch-check=%(objectname)", text="\n".join({*wanted.values()})).splitlines()
         missing = {line.partition(" ")[0] for line in checks if line.endswith(" missing")}
@@ -143,14 +146,11 @@ class Repository:
         return self._read("status", "--porcelain", "--untracked-files=normal").splitlines()
 
     def is_ancestor(self, ancestor: str, descendant: str) -> bool:
-        done = self._run("merge-base", "--is-ancestor", ancestor, descendant)
-        if done.returncode not in (0, 1):
-            raise GitError(_join_lines(done.stderr))
-        return done.returncode == 0
+        return self._ask("merge-base", "--is-ancestor", ancestor, descendant).returncode == 0
 
     def list_patches(self, base: str, head: str) -> list[str]:
         """Commits beyond the base, oldest first."""
-        return self._read("rev-list", "--reverse", "--no-merges", f"{base}..{head}").splitlines()
+        return self._ask("rev-list", "--reverse", "--no-merges", f"{base}..{head}").stdout.splitlines()
 
     def has_equivalent(self, commit: str, upstream: str) -> bool:
         """Whether `upstream` has another commit with the same change."""
@@ -183,6 +183,15 @@ class Repository:
         if done.returncode:
             raise GitError(f"git {arguments[0]} failed in {self._folder}: {_join_lines(done.stderr)}")
         return done.stdout.strip()
+
+    def _ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """About commits that are named in full, so that the answer never changes."""
+        if arguments not in self._known:
+            done = self._run(*arguments)
+            if done.returncode not in (0, 1):
+                raise GitError(_join_lines(done.stderr))
+            self._known[arguments] = done
+        return self._known[arguments]
 
     def _run(self, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
         # Messages are compared, so they must not be translated; and a prompt would hang a pipeline.

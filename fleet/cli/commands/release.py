@@ -14,7 +14,7 @@ from fleet.cli.output.failures import describe_failure
 from fleet.errors import FleetError, InputError
 from fleet.release.audits import RegistryClass, Severity, audit_tags, read_registry
 from fleet.release.build_plan import BuildRequest, ReleaseRefused
-from fleet.release.claims import BuildDetails, RaceLost, claim_tag, list_published, plan_next
+from fleet.release.claims import BuildDetails, RaceLost, claim_tag, list_published, plan_next, read_checkout
 from fleet.release.contents import advise_tag
 from fleet.release.git import Repository
 from fleet.release.oci.references import DIGEST, parse_reference, parse_repository
@@ -76,7 +76,7 @@ def show_next_tag(options: ClaimOptions) -> int:
     def show() -> int:
         repository = Repository(options.folder, options.remote)
         request = _build_request(repository, options)
-        plan, _ = plan_next(repository, request, tuple(list_published(request)))
+        plan, _ = plan_next(repository, read_checkout(repository), request, tuple(list_published(request)))
         _show_choice(plan.tag.text, plan.why)
         return FINE
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -185,8 +186,11 @@ def test_G_04_a_ref_is_created_once_even_for_the_same_object(clone: Clone) -> No
     assert clone.remote_tags["v0.20.1001"] == clone.head
 
 
-def test_a_claim_that_is_always_too_late_gives_up(clone: Clone, tmp_path: Path) -> None:
-    """The remote creates each tag a moment before the claim does."""
+def test_a_claim_that_is_always_too_late_gives_up(
+    clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The remote creates each tag a moment before the claim does. Another try asks only for what may have changed."""
+    monkeypatch.setenv("GIT_TRACE", str(tmp_path / "trace"))
     hook = tmp_path / "remote.git" / "hooks" / "update"
     hook.write_text(
         "#!/bin/sh\nunset GIT_QUARANTINE_PATH\ngit update-ref $1 $(git rev-parse refs/heads/release-0.20)\n",
@@ -199,6 +203,9 @@ def test_a_claim_that_is_always_too_late_gives_up(clone: Clone, tmp_path: Path) 
     assert "other claims were faster, the last time for v0.0.2021110120" in ran.err
     taken = [tag for tag, commit in clone.remote_tags.items() if tag.startswith("v0.0.")]
     assert sorted(taken) == [f"v0.0.20211101{seq:02d}" for seq in range(1, 21)]
+    ran_git = Counter(re.findall(r"built-in: git (\S+)", (tmp_path / "trace").read_text()))
+    asked = {name: ran_git[name] for name in ("status", "merge-base", "remote", "fetch")}
+    assert max(asked.values()) <= 3, asked
 
 
 def test_a_locked_tag_is_not_lost(clone: Clone, tmp_path: Path) -> None:
