@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 
 from tests.oracle.documents import Json, moment, rfc3339
 from tests.vectors.generation import vocabulary as words
@@ -120,6 +121,7 @@ def health(dice: Dice, status: str) -> Json:
     return condition
 
 
+@functools.cache
 def ago(seconds: int) -> str:
     now = moment(words.NOW)
     assert now is not None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -14,7 +16,9 @@ class Dice(random.Random):
         return self.random() < probability
 
     def weighed(self, weights: Mapping[T, float]) -> T:
-        return self.choices(list(weights), weights=list(weights.values()))[0]
+        """One of `choices`, which takes twice as long for a single one."""
+        steps = list(accumulate(weights.values()))
+        return list(weights)[bisect(steps, self.random() * steps[-1], 0, len(steps) - 1)]
 
     def some(self, items: Sequence[T], *, least: int = 0, most: int | None = None) -> list[T]:
         """That many different items, in random order."""
