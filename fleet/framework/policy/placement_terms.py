@@ -50,10 +50,10 @@ def find_text_problems(text: str) -> Iterator[str]:
 
 def _find_unknown_fields(document: Any) -> Iterator[str]:
     """Views have no opinion on them, and an API server does not see this text."""
-    known = [field.encode_name for field in msgspec.structs.fields(PlacementTerms)]
+    known = PlacementTerms.__struct_encode_fields__
     yield from (f"{name}: is no field; use {' or '.join(known)}" for name in document if name not in known)
     for kind, term_type in (("required", PlacementTerm), ("preferred", WeightedPlacementTerm)):
-        fields = [field.encode_name for field in msgspec.structs.fields(term_type)]
+        fields = term_type.__struct_encode_fields__
         for position, term in enumerate(document.get(kind) or ()):
             unknown = (name for name in term if name not in fields)
             yield from (f"{kind}[{position}].{name}: is no field; use one of {', '.join(fields)}" for name in unknown)
