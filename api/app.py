@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any, Final
 
@@ -132,19 +133,16 @@ def create_bare_app() -> FastAPI:
     for module in _ROUTERS:
         app.include_router(module.router)
     handle_problems(app)
-    _describe(app)
+    app.openapi = build_document  # type: ignore[method-assign]
     return app
 
 
-def _describe(app: FastAPI) -> None:
-    generate = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            _complete(generate())
-        return generate()
-
-    app.openapi = openapi  # type: ignore[method-assign]
+@functools.cache
+def build_document() -> dict[str, Any]:
+    """The OpenAPI document. All apps have the same endpoints, so that one document does for them."""
+    document = FastAPI.openapi(create_bare_app())
+    _complete(document)
+    return document
 
 
 def _complete(document: dict[str, Any]) -> None:

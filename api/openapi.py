@@ -6,11 +6,11 @@ import json
 import sys
 from pathlib import Path
 
-from api.app import create_bare_app
+from api.app import build_document
 
 
 def openapi() -> str:
-    return json.dumps(create_bare_app().openapi(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(build_document(), indent=2, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

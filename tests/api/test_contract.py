@@ -25,6 +25,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from api.app import create_bare_app
 from api.http.examples import get_example, get_example_text
 from api.http.server import ListenOptions, serve_app
 from api.openapi import openapi
@@ -55,6 +56,7 @@ EACH: Final = math.ceil(REQUESTS / (len(OPERATIONS) * len(CALLERS)))
 
 def test_the_committed_description_is_the_present_one() -> None:
     assert COMMITTED.read_text(encoding="utf-8") == openapi(), "run python -m api.openapi api/openapi.json"
+    assert create_bare_app().openapi() is create_bare_app().openapi(), "it is built once"
 
 
 def examples() -> Iterator[Any]:
