@@ -10,6 +10,7 @@ import msgspec
 
 from fleet.cli.scenario.memory_hub import MemoryHub
 from fleet.errors import NotFound
+from fleet.hub.access.authentication import Tokens
 from fleet.hub.hub import Hub
 from fleet.kube.api import Method, Request
 
@@ -26,6 +27,12 @@ class HubApi(MemoryHub):
     async def call(self, request: Request) -> bytes:
         self.requests.append(request)
         return await super().call(request)
+
+    def copy(self, *, clock: Callable[[], float]) -> HubApi:
+        """Another hub, that begins with all that this one holds."""
+        store = self.hub.store
+        entries = [(each.resource, entry) for each in store.collections for entry in each.scan()]
+        return HubApi(Hub(Tokens({}), revision=store.revision, entries=entries, clock=clock))
 
     # --- what tests do and see ----------------------------------------------------------------------------------------
 

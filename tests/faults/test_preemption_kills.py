@@ -40,14 +40,19 @@ _GROUP_WRITES: Final = re.compile(r"bindings|options|placementgroups|resourcepla
 _LONG_ENOUGH: Final = 60.0
 
 
-async def a_full_fleet(file: Path) -> tuple[HubApi, World]:
+def a_copy(hub: HubApi) -> tuple[HubApi, World]:
+    copy = hub.copy(clock=EPOCH.timestamp)
+    return copy, World(copy)
+
+
+async def a_full_fleet(file: Path) -> HubApi:
     """And a placement for which one of two has to leave."""
     hub = a_hub(clock=EPOCH.timestamp)  # both began at the same time
     world = World(hub)
     async with running(hub, file, HEAD + EVICTING, QUIET):
         await fill(world, "ams", "dub")
     await place(world, "vip", cpu=3, priority=100)
-    return hub, world
+    return hub
 
 
 @asynccontextmanager
@@ -87,7 +92,8 @@ async def live_until(hub: HubApi, file: Path, faults: Faults) -> Line:
 @virtual
 async def test_kills_in_every_phase_lose_no_room_and_evict_only_one(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
-    hub, world = await a_full_fleet(file)
+    full = await a_full_fleet(file)
+    hub, world = a_copy(full)
     both: list[str] = []
     async with rolled_out(world, both):
         undisturbed = await live_until(hub, file, fair)
@@ -100,11 +106,11 @@ async def test_kills_in_every_phase_lose_no_room_and_evict_only_one(tmp_path: Pa
     assert len(writes) > 5
     for number in writes:
         for fault in (Killed(), Killed(arrives=0.0), Killed(arrives=3.0)):  # lost, done, done later
-            await one_death(file, number, fault)
+            await one_death(full, file, number, fault)
 
 
-async def one_death(file: Path, number: int, fault: Fault) -> None:
-    hub, world = await a_full_fleet(file)
+async def one_death(full: HubApi, file: Path, number: int, fault: Fault) -> None:
+    hub, world = a_copy(full)
     both: list[str] = []
     async with rolled_out(world, both):
         line = await live_until(hub, file, at(number, fault))
@@ -122,7 +128,8 @@ async def one_death(file: Path, number: int, fault: Fault) -> None:
 async def test_the_next_leader_keeps_the_room_and_waits_for_the_same_victims(tmp_path: Path) -> None:
     """It leads for a while before they have gone, and others of equal priority ask for the room."""
     file = tmp_path / "fleet.yaml"
-    hub, world = await a_full_fleet(file)
+    hub = await a_full_fleet(file)
+    world = World(hub)
     await live_until(hub, file, fair)
     assert await read_preemptions(world, "vip") == [("ams", "Evicting", ["on-ams"])]
     async with running(hub, file, HEAD + EVICTING, QUIET) as site:
@@ -137,7 +144,7 @@ async def test_the_next_leader_keeps_the_room_and_waits_for_the_same_victims(tmp
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
-async def a_full_fleet_for_two(file: Path) -> tuple[HubApi, World]:
+async def a_full_fleet_for_two(file: Path) -> HubApi:
     """And a group, for both members of which one has to leave."""
     hub = a_hub(clock=EPOCH.timestamp)
     world = World(hub)
@@ -146,13 +153,14 @@ async def a_full_fleet_for_two(file: Path) -> tuple[HubApi, World]:
     await world.create(CLUSTER_SCOPED.group, {"metadata": {"name": "web"}, "spec": {"minCount": 2}})
     for name in ("p1", "p2"):
         await place(world, name, cpu=3, priority=100, group="web")
-    return hub, world
+    return hub
 
 
 @virtual
 async def test_X_18_kills_in_every_phase_lose_no_room_of_a_group(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
-    hub, world = await a_full_fleet_for_two(file)
+    full = await a_full_fleet_for_two(file)
+    hub, world = a_copy(full)
     async with rolled_out(world, []):
         undisturbed = await live_until(hub, file, fair)
     writes = [
@@ -164,11 +172,11 @@ async def test_X_18_kills_in_every_phase_lose_no_room_of_a_group(tmp_path: Path)
     lost_or_done = (Killed(), Killed(arrives=0.0))
     for place_in_order, number in enumerate(writes):
         for fault in lost_or_done if LONG else lost_or_done[place_in_order % 2 :][:1]:
-            await one_death_of_a_group(file, number, fault)
+            await one_death_of_a_group(full, file, number, fault)
 
 
-async def one_death_of_a_group(file: Path, number: int, fault: Fault) -> None:
-    hub, world = await a_full_fleet_for_two(file)
+async def one_death_of_a_group(full: HubApi, file: Path, number: int, fault: Fault) -> None:
+    hub, world = a_copy(full)
     async with rolled_out(world, []):
         line = await live_until(hub, file, at(number, fault))
         assert [met for _, met in line.met] == [fault]
