@@ -7,7 +7,7 @@ of every hook per pick. Both ways of stepping through cells, for few and for man
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -95,39 +95,38 @@ def told(status: Status | None) -> Any:
     return None if status is None else (status.plugin, status.code, status.reasons, dict(status.details))
 
 
-def differing(inp: DecisionInput) -> list[str]:
-    one_pass, rounds = seen(decide(inp)), seen(decide(in_rounds(inp)))
-    return [part for part in one_pass | rounds if one_pass.get(part) != rounds.get(part)]
-
-
-def check(scenarios: Callable[[int], Json], seeds: range) -> None:
-    wrong = {seed: parts for seed in seeds if (parts := differing(decision_input(scenarios(seed))))}
+def check(
+    scenarios: Callable[[int], Json], seeds: range, ways: Mapping[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each way, by the number of cells up to which the loop is used, against the same rounds."""
+    wrong = {}
+    for seed in seeds:
+        inp = decision_input(scenarios(seed))
+        rounds = seen(decide(in_rounds(inp)))
+        for way, few_cells in ways.items():
+            monkeypatch.setattr(picker, "_FEW_CELLS", few_cells)
+            one_pass = seen(decide(inp))
+            if parts := [part for part in one_pass | rounds if one_pass.get(part) != rounds.get(part)]:
+                wrong[seed, way] = parts
     assert not wrong
 
 
 # --- tests ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("few_cells", [0, 10**9], ids=["arrays", "loops"])
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_F3_139_one_pass_picks_what_rounds_pick(
-    block: int, few_cells: int, monkeypatch: pytest.MonkeyPatch, *, long: bool
-) -> None:
-    monkeypatch.setattr(picker, "_FEW_CELLS", few_cells)
+def test_F3_139_one_pass_picks_what_rounds_pick(block: int, monkeypatch: pytest.MonkeyPatch, *, long: bool) -> None:
     size = SEEDS["long" if long else "normal"] // BLOCKS
 
-    check(spreading, range(block * size, (block + 1) * size))
+    check(spreading, range(block * size, (block + 1) * size), {"arrays": 0, "loops": 10**9}, monkeypatch)
 
 
-@pytest.mark.parametrize("few_cells", [96, 10**9], ids=["arrays", "loops"])
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_F3_139_so_it_is_with_many_cells(
-    block: int, few_cells: int, monkeypatch: pytest.MonkeyPatch, *, long: bool
-) -> None:
-    monkeypatch.setattr(picker, "_FEW_CELLS", few_cells)
+def test_F3_139_so_it_is_with_many_cells(block: int, monkeypatch: pytest.MonkeyPatch, *, long: bool) -> None:
     size = MANY_CELLS["long" if long else "normal"] // BLOCKS
+    seeds = range(block * size, (block + 1) * size)
 
-    check(lambda seed: spreading(seed, many_cells=True), range(block * size, (block + 1) * size))
+    check(lambda seed: spreading(seed, many_cells=True), seeds, {"arrays": 96, "loops": 10**9}, monkeypatch)
 
 
 def test_the_scenarios_are_worth_it() -> None:
