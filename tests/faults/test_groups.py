@@ -494,6 +494,57 @@ async def test_X_23_a_member_that_is_deleted_or_leaves_is_waited_for_no_longer(t
 
 
 @virtual
+async def test_X_23_a_group_without_members_tells_of_none_and_those_that_come_have_their_own_time(
+    tmp_path: Path,
+) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="1")
+        await a_group(scene, scheduleTimeoutSeconds=60)
+        await place(scene, "p1", "p2")
+        await asyncio.sleep(90)
+        assert (await read_condition(scene))[:2] == ("False", "TimedOut")
+        for name in ("p1", "p2"):
+            await scene.world.delete(CLUSTER_SCOPED.placement, name)
+        await asyncio.sleep(5)
+        assert await read_condition(scene) == ("False", "Waiting", "it has no members")
+        assert "waitingSince" not in await read_status(scene)
+        await place(scene, "p3")
+        await are_bound(scene, 1)
+
+
+@virtual
+async def test_X_23_a_group_without_members_was_not_scheduled_when_the_last_left_while_it_was_bound(
+    tmp_path: Path,
+) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="1")
+        await a_group(scene)
+        with lost_bindings(scene, "p1"):
+            await place(scene, "p1")
+            await asyncio.sleep(30)
+            assert (await read_condition(scene))[:2] == ("False", "Binding")
+            await scene.annotate("p1", group=None)
+            await asyncio.sleep(30)
+            assert await read_condition(scene) == ("False", "Waiting", "it has no members")
+            assert (await read_condition(scene, "Degraded"))[:2] == ("False", "NotDegraded")
+
+
+@virtual
+async def test_X_23_a_group_is_whole_when_those_have_left_that_could_not_be_bound(tmp_path: Path) -> None:
+    with acting_plugins(tmp_path) as script:
+        script.answers["First", "bind"] = refuse_dub
+        async with a_scene(tmp_path, ON) as scene:
+            await a_group(scene)
+            await place_on_both(scene)
+            await are_bound(scene, 1)
+            await asyncio.sleep(5)
+            assert (await read_condition(scene, "Degraded"))[0] == "True"
+            await scene.world.delete(CLUSTER_SCOPED.placement, "p2")
+            await soon(lambda: _is_scheduled(scene))
+            assert (await read_condition(scene, "Degraded"))[:2] == ("False", "NotDegraded")
+
+
+@virtual
 async def test_members_are_named_by_options_too(tmp_path: Path) -> None:
     async with a_scene(tmp_path, GROUPS) as scene:
         await join(scene.world, "ams", cpu="4")

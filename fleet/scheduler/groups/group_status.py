@@ -176,6 +176,8 @@ class GroupStatus:
             return True, "Scheduled", "enough members were bound together"
         if progress.plan:
             return False, "Binding", "its members are being bound"
+        if not self._groups.list_members(name):
+            return False, "Waiting", "it has no members"
         deadline = self._groups.find_deadline(name)
         if deadline is not None and deadline <= epoch_nanoseconds(self._clock):
             return False, "TimedOut", progress.message or "it found no place in time"

@@ -308,7 +308,7 @@ class Groups:
         if not progress.plan and present is not None:
             if progress.degraded and present.view.spec.on_partial_bind == UNWIND and not progress.was_scheduled:
                 progress.unwinds = True
-            elif len(self.list_bound(group)) >= self.count_needed(group, present.view.spec):
+            elif group in self._members and len(self.list_bound(group)) >= self.count_needed(group, present.view.spec):
                 progress.was_scheduled, progress.since, progress.message, progress.degraded = True, None, "", ""
         self.reports.enqueue_status(group)
 
@@ -427,17 +427,29 @@ class Groups:
             self._group_of.pop(key)
             self._members[before].discard(key)
             self.rooms.end((key,))
-            progress = self._progress.get(before)
-            if progress is not None and key in progress.plan:
-                self._lose(before, key)
             if not self._members[before]:
                 del self._members[before]
+            progress = self._progress.get(before)
+            if progress is not None:
+                self._settle_without(before, key, progress)
         if after is not None:
             self._group_of[key] = after
             self._members.setdefault(after, set()).add(key)
         for group in (before, after):
             if group is not None:
                 self._requeue(group, "PlacementGroup/Members")
+
+    def _settle_without(self, group: PlacementKey, key: PlacementKey, progress: GroupProgress) -> None:
+        """What there was to tell of a member that has left is of the past."""
+        if key in progress.plan:
+            self._lose(group, key)
+        members = self._members.get(group)
+        if members is None:
+            progress.message = progress.degraded = ""
+            progress.since, progress.unwinds = None, False
+        elif not progress.plan and not progress.unwinds and len(self.list_bound(group)) == len(members):
+            progress.degraded = ""
+            self._settle(group)
 
     def _read_group(self, key: PlacementKey) -> PlacementKey | None:
         placement = self._caches.placement(key)
