@@ -37,6 +37,12 @@ def test_W_04_a_placement_that_waits_for_room_shows_where_it_is_made_and_who_lea
         assert "waits for room that is being made" in page.inner_text("#preempting")
         visit.check_calm()
 
+    def counted(visit: Visit) -> None:
+        """Available, booked ahead of the next report, allocatable and of the capacity."""
+        page = visit.open("/ui/clusters/ams-1")
+        page.get_by_role("row", name="cpu 3 3 4 4", exact=True).wait_for()
+        visit.check_calm()
+
     def placed(visit: Visit) -> None:
         page = visit.open("/ui/placements/-/vip")
         page.wait_for_selector("#decision .chip.use")
@@ -46,7 +52,8 @@ def test_W_04_a_placement_that_waits_for_room_shows_where_it_is_made_and_who_lea
     running.call(_make_room(stage))
     with served(running) as url:
         explorer = Explorer(browser, url)
-        explorer.visit(ADMIN, shown)
+        for steps in (shown, counted):
+            explorer.visit(ADMIN, steps)
         running.call(_leave(stage))
         explorer.visit(ADMIN, placed)
 
