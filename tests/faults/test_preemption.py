@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +28,7 @@ from tests.fake_hub import UNAVAILABLE, Fault, Refused, Slow
 from tests.faults.acting import Running, running
 from tests.faults.configured import HEAD, Scene, a_scene
 from tests.faults.hub_api import a_hub
-from tests.faults.test_room import ONE, ROOMY, join, list_bound_by, report_usage
+from tests.faults.test_room import ONE, ROOMY, apply_all, join, list_bound_by, report_usage
 from tests.faults.virtual import virtual
 from tests.installed import an_installed_package
 
@@ -85,6 +86,13 @@ async def roll_out(world: World, *placements: str) -> None:
             await world.delete(BINDING, binding["metadata"]["name"])
 
 
+async def end_workloads(scene: Scene, cluster: str) -> None:
+    """Its member reports that nothing runs there any more; the bindings are still there."""
+    now = scene.clock.now()
+    await apply_all(scene, at=now)
+    await report_usage(scene.world, cluster, cpu="4", at=now + timedelta(seconds=30))
+
+
 async def read_preemptions(world: World, name: str) -> list[tuple[str, str, list[str]]]:
     options = await world.find(OPTIONS, name)
     preemptions = (options or {}).get("status", {}).get("preemptions", ())
@@ -127,12 +135,19 @@ async def test_Q_23_room_is_made_and_taken_only_when_the_victims_object_is_gone(
         await fill(world, "ams")
         await place(world, "vip", cpu=3, priority=100)
         await is_given_up(world, "on-ams")
+        await end_workloads(scene, "ams")
         await asyncio.sleep(60)
         assert await find_bindings(world, "vip") == []
         assert await read_preemptions(world, "vip") == [("ams", "Evicting", ["on-ams"])]
         text = "room is made for the placement: waits for on-ams to leave ams"
         assert await read_condition(world, "vip") == ("True", "Evicting", text)
+        (victim,) = await find_bindings(world, "on-ams")
+        name = victim["metadata"]["name"]
+        await world.patch(BINDING, name, {"metadata": {"finalizers": ["kubernetes-fleet.io/work-cleanup"]}})
         await roll_out(world, "on-ams")
+        await asyncio.sleep(60)
+        assert await find_bindings(world, "vip") == []
+        await world.patch(BINDING, name, {"metadata": {"finalizers": None}})
         await is_placed(world, "vip", "ams")
         await asyncio.sleep(1200)
         assert await list_bound_by(world) == {"vip": "ams"}
@@ -481,6 +496,21 @@ async def test_Q_20_equal_priority_cannot_take_the_room_higher_can_and_others_go
         assert await find_bindings(world, "vip") == []
         assert await read_preemptions(world, "vip") == []
         assert count_evictions(scene.hub.requests) == 1
+
+
+@virtual
+async def test_Q_20_room_that_is_free_already_is_kept_from_equal_priority_but_not_from_higher(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, EVICTING) as scene:
+        world = scene.world
+        await fill(world, "ams")
+        await place(world, "vip", cpu=4, priority=100)
+        await is_given_up(world, "on-ams")
+        await end_workloads(scene, "ams")
+        await place(world, "equal", cpu=1, priority=100)
+        await asyncio.sleep(60)
+        assert await find_bindings(world, "equal") == []
+        await place(world, "king", cpu=1, priority=1000)
+        await is_placed(world, "king", "ams")
 
 
 async def _is_preempting(world: World, name: str) -> bool:
