@@ -581,7 +581,8 @@ class Scheduler:
 
     def _report_resident(self, group: ResidentGroup, placement: PlacementKey, event: str) -> None:
         self._handlers.on_resident(placement, event, self._resident_hints.select(placement, group))
-        self._groups.wake_waiting(f"Resident/{event} {placement}", giving=placement)
+        may_help = partial(self._resident_hints.concerns, group=group)
+        self._groups.wake_waiting(f"Resident/{event} {placement}", may_help, giving=placement)
 
     def _find_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
         is_in_flight = self.queue.is_in_flight(key)

@@ -254,6 +254,27 @@ async def test_X_18_all_are_on_the_same_clusters(tmp_path: Path) -> None:
 
 
 @virtual
+async def test_X_18_room_that_is_given_back_wakes_the_groups_that_it_helps_although_each_member_would_fit_alone(
+    tmp_path: Path,
+) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="2")
+        await place(scene, "other", group="")
+        await are_bound(scene, 1)
+        for group, cpu in (("web", "1"), ("big", "9")):
+            await a_group(scene, group)
+            await place(scene, f"{group}-1", f"{group}-2", group=group, cpu=cpu)
+        await asyncio.sleep(60)
+        assert await list_bound_by(scene.world) == {"other": "ams"}
+        attempts = len(scene.attempts.of("big-1"))
+        await scene.world.delete(CLUSTER_SCOPED.placement, "other")
+        await are_bound(scene, 2)
+        await asyncio.sleep(60)
+        assert await list_bound_by(scene.world) == {"web-1": "ams", "web-2": "ams"}
+        assert len(scene.attempts.of("big-1")) == attempts
+
+
+@virtual
 async def test_X_18_the_minimum_is_edited_while_the_group_waits(tmp_path: Path) -> None:
     async with a_scene(tmp_path, GROUPS) as scene:
         await join(scene.world, "ams", cpu="2")

@@ -20,9 +20,10 @@ from fleet.framework.request import PlacementRequest
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import MemberCluster
+from fleet.scheduler.companions import GANG
 from fleet.scheduler.events.cluster_diff import ClusterDiff
 from fleet.scheduler.queue.async_queue import AsyncQueue
-from fleet.scheduler.queue.hints import ANY, EventKind, EventRegistration, QueueEvent, QueueingHints
+from fleet.scheduler.queue.hints import ANY, GIVEN_BACK, EventKind, EventRegistration, QueueEvent, QueueingHints
 from fleet.scheduler.queue.item import QueueItem
 
 METHOD: Final = "queueing_hints"
@@ -55,7 +56,7 @@ class PluginHints:
         """In place of the former profiles."""
         hinted = [profile for profile in profiles if profile.find_plugins(METHOD)]
         self._names = frozenset(profile.scheduler_name for profile in hinted)
-        registrations: dict[str, list[EventRegistration]] = {}
+        registrations = {GANG: [EventRegistration(GIVEN_BACK)]}
         for profile in hinted:
             own = {name: plugin.queueing_hints() for name, plugin in profile.find_plugins(METHOD)}
             judges = [judge.name for judge in profile.judges]

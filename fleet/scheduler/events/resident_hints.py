@@ -41,6 +41,11 @@ class ResidentHints:
             elif key != placement and build_concern(request.resident_group, request.affinity)(group):
                 yield key
 
+    def concerns(self, keys: Iterable[PlacementKey], group: ResidentGroup) -> bool:
+        """Whether placements of the group matter to any of these, which are decided together."""
+        requests = map(self._compile, keys)
+        return any(each is None or build_concern(each.resident_group, each.affinity)(group) for each in requests)
+
 
 def may_end_rejection(profile: CompiledProfile, rejectors: frozenset[str] | None, column: str) -> bool:
     """Whether a change of what plugins read under that name may: one of them has rejected a cluster. What others have

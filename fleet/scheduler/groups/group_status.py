@@ -22,13 +22,12 @@ from fleet.scheduler.companions import GANG
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, raise_failure
 from fleet.scheduler.groups.groups import GroupProgress, Groups, is_live
 from fleet.scheduler.queue.async_queue import AsyncQueue
-from fleet.scheduler.queue.hints import EventKind, QueueEvent
+from fleet.scheduler.queue.hints import GIVEN_BACK, QueueEvent
 from fleet.scheduler.queue.item import ItemState
 
 SCHEDULED: Final = "InitiallyScheduled"
 DEGRADED: Final = "Degraded"
 _UNWOUND: Final = "PlacementGroup/Unwound"
-_GIVEN_BACK: Final = EventKind("Binding", "Delete")
 
 log = structlog.get_logger(__name__)
 
@@ -62,8 +61,8 @@ class GroupStatus:
         waiting = [key for key, item in items.items() if item.state not in left]
         self._placements.requeue(waiting, trigger=trigger)
 
-    def requeue_others(self, key: PlacementKey) -> None:
-        self._placements.handle_event(QueueEvent(_GIVEN_BACK, excluding=key, plugins={GANG}, backs_off=True))
+    def requeue_after_backoff(self, keys: Collection[PlacementKey]) -> None:
+        self._placements.handle_event(QueueEvent(GIVEN_BACK, among=frozenset(keys), plugins={GANG}, backs_off=True))
 
     def is_in_flight(self, key: PlacementKey) -> bool:
         item = self._placements.peek(key)

@@ -72,8 +72,8 @@ class GroupReports(Protocol):
     def requeue(self, keys: Collection[PlacementKey], trigger: str, *, in_flight: bool = True) -> None:
         """Those that wait, and, with `in_flight`, those that are being decided."""
 
-    def requeue_others(self, key: PlacementKey) -> None:
-        """Those that were refused for their group, after their backoff."""
+    def requeue_after_backoff(self, keys: Collection[PlacementKey]) -> None:
+        """Those that were refused for their group, or are being decided and will be."""
 
     def is_in_flight(self, key: PlacementKey) -> bool: ...
 
@@ -116,8 +116,8 @@ class Groups:
         self._numbers = count()
         self._kept: dict[PlacementKey, tuple[Nomination, ...]] = {}
         """By group."""
-        self._giving: set[PlacementKey] = set()
-        """Placements whose attempts gave back what they had reserved."""
+        self._helped: dict[PlacementKey, set[PlacementKey]] = {}
+        """By placement whose attempt has given something back, the groups that it may help."""
         self._leads = False
         for kinds in caches.kinds:
             kinds.placements.store.subscribe(self._on_member)
@@ -257,9 +257,8 @@ class Groups:
     def note_result(self, record: AttemptRecord) -> None:
         """After the attempt of a member."""
         group = self._group_of.get(record.key)
-        if record.key in self._giving:
-            self._giving.discard(record.key)
-            self.reports.requeue_others(record.key)
+        for helped in self._helped.pop(record.key, ()):
+            self.reports.requeue_after_backoff(self.list_members(helped))
         for other in self._list_plans(record.key):
             if record.result in _LOST:
                 self._lose(other, record.key)
@@ -327,13 +326,15 @@ class Groups:
         again."""
         if not self._progress:
             return
-        if giving is not None and self.reports.is_in_flight(giving):
-            self._giving.add(giving)
-            return
+        is_given_back = giving is not None and self.reports.is_in_flight(giving)
         for group, progress in self._progress.items():
             members = self.list_members(group)
             is_undecided = bool(progress.message) or any(map(self.reports.is_in_flight, members))
             if not is_undecided or not may_help(members):
+                continue
+            if giving is not None and is_given_back:
+                if giving not in members:
+                    self._helped.setdefault(giving, set()).add(group)
                 continue
             progress.changes += 1
             if progress.message and members:

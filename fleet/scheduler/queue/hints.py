@@ -33,6 +33,8 @@ class EventKind(NamedTuple):
 
 
 EVERYTHING: Final = EventKind(ANY, ANY)
+GIVEN_BACK: Final = EventKind("PlacementGroup", "GivenBack")
+"""An attempt has ended that gave something back which may help members of groups."""
 
 
 @dataclass(frozen=True, slots=True)
