@@ -307,7 +307,7 @@ async def test_a_budget_is_looked_at_again_before_each_eviction(tmp_path: Path) 
     hub = a_hub()
 
     def fault(request: Request) -> Fault:
-        return Slow(before=30) if request.path.endswith("/vip/status") and "options" in request.path else None
+        return Slow(before=20) if request.path.endswith("/vip/status") and "options" in request.path else None
 
     async with running(hub, tmp_path / "fleet.yaml", HEAD + EVICTING, QUIET, fault=fault):
         world = World(hub)
@@ -318,6 +318,7 @@ async def test_a_budget_is_looked_at_again_before_each_eviction(tmp_path: Path) 
         await asyncio.sleep(900)
         assert await has_state(world, "on-ams", "Scheduled")
         assert await read_preemptions(world, "vip") == []
+        assert (await read_condition(world, "vip") or "")[0] == "False"
 
 
 @virtual
