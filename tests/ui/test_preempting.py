@@ -8,6 +8,8 @@ import pytest
 
 from fleet.kube.scopes import CLUSTER_SCOPED
 from tests.api.stage import ADMIN, Running, Stage, a_stage, in_a_thread
+from tests.api.test_group_preemption import is_making_room, place_members
+from tests.api.test_groups import make_group, soon_why
 from tests.api.test_preempting import EVICTING, place
 from tests.api.test_room import report_all
 from tests.e2e.hub import soon
@@ -58,10 +60,36 @@ def test_W_04_a_placement_that_waits_for_room_shows_where_it_is_made_and_who_lea
         explorer.visit(ADMIN, placed)
 
 
-async def _make_room(stage: Stage) -> None:
+def test_X_22_members_of_a_group_show_where_room_is_made_and_kept_for_them(
+    browser: BrowserThread, evicting: tuple[Stage, Running]
+) -> None:
+    def shown(visit: Visit) -> None:
+        page = visit.open("/ui/groups/-/shards")
+        assert "room is made on ams-1: low to leave" in page.inner_text('#member-list [data-member="p1"]')
+        assert "room is kept on ams-2" in page.inner_text('#member-list [data-member="p2"]')
+        visit.check_calm()
+
+    stage, running = evicting
+    running.call(_make_room_for_group(stage))
+    with served(running) as url:
+        Explorer(browser, url).visit(ADMIN, shown)
+
+
+async def _make_room_for_group(stage: Stage) -> None:
+    await _fill(stage)
+    await make_group(stage)
+    await place_members(stage, "2500m", "1500m")
+    await soon_why(stage, is_making_room)
+
+
+async def _fill(stage: Stage) -> None:
     await report_all(stage)
     await place(stage, "low", cpu="3", priority=0)
     await stage.world.soon_on("low", "ams-1")
+
+
+async def _make_room(stage: Stage) -> None:
+    await _fill(stage)
     await place(stage, "vip", cpu="2500m", priority=10)
     await soon(lambda: _is_preempting(stage))
 
