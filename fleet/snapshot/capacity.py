@@ -8,15 +8,12 @@ and the capacity nominated to waiting placements of at least the same priority.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array
+from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array, Rows
 from fleet.snapshot.sidedata import Nomination
-
-if TYPE_CHECKING:
-    pass
 
 MILLI: Final = frozenset({"cpu"})
 """Resources that are counted in thousandths."""
@@ -44,11 +41,22 @@ class Reported(NamedTuple):
     used: Int64Array
 
 
+class Room(NamedTuple):
+    """Of one resource on some rows. Read-only."""
+
+    alloc: Int64Array
+    free: Int64Array
+    divisor: FloatArray
+    """`alloc`, and 1 where there is none."""
+    some: BoolArray | None
+    """Where there is any; None where all have some."""
+
+
 class Capacity:
     """One resource over all rows. `known` marks rows that report what there is of it and what is available; elsewhere
     all numbers are 0."""
 
-    __slots__ = ("_left", "_promised", "alloc", "assumed", "known", "used")
+    __slots__ = ("_latest", "_left", "_promised", "alloc", "assumed", "known", "used")
 
     def __init__(
         self,
@@ -68,6 +76,7 @@ class Capacity:
         self.assumed: Int64Array = assumed
         self._left: Int64Array = self.alloc - self.used - assumed
         self._left.flags.writeable = False
+        self._latest: tuple[Rows, int, str, Room] | None = None
 
     def free(self, *, priority: int, placement: str = "") -> Int64Array:
         """The capacity available to a placement of this priority; what is nominated to itself is. Read-only unless
@@ -79,6 +88,21 @@ class Capacity:
                     left = left.copy()
                 left[row] -= amount
         return left
+
+    def room_on(self, rows: Rows, *, priority: int, placement: str = "") -> Room:
+        """Several plugins score the same rows one after the other: what is read for the first serves all."""
+        latest = self._latest
+        if latest is not None and latest[0] is rows and latest[1:3] == (priority, placement):
+            return latest[3]
+        alloc, free = self.alloc[rows], self.free(priority=priority, placement=placement)[rows]
+        has_some = alloc > 0
+        some = None if has_some.all() else has_some
+        divisor: FloatArray = (alloc if some is None else np.maximum(alloc, 1)).astype(np.float64)
+        for column in (alloc, free, divisor):
+            column.flags.writeable = False
+        room = Room(alloc, free, divisor, some)
+        self._latest = rows, priority, placement, room
+        return room
 
 
 def read_reported(resource: str, *, allocatable: FloatArray, available: FloatArray) -> Reported:

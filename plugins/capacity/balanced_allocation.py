@@ -45,28 +45,31 @@ class BalancedAllocation(PluginTraits):
         left out; without any, and where one would be overcommitted, the score is 0."""
         del ctx, state
         amounts = read_amounts_at(req, frame, rows)
-        count, over = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
+        count: Int64Array | int = 0
+        over: BoolArray = np.zeros(len(rows), dtype=np.bool_)
         total, squares = np.zeros(len(rows)), np.zeros(len(rows))
-        used: list[tuple[FloatArray, BoolArray]] = []
+        used: list[tuple[FloatArray, BoolArray | None]] = []
         for resource in self._args.resources:
-            room = frame.capacity(resource)
-            has = room.alloc[rows]
-            taken = has - room.free(priority=req.priority, placement=req.key)[rows]
+            room = frame.capacity(resource).room_on(rows, priority=req.priority, placement=req.key)
+            taken = room.alloc - room.free
             taken += amounts.get(resource, 0)
-            known = has > 0
-            share = taken / np.maximum(has, 1)
-            share *= known
+            share = taken / room.divisor
+            if room.some is not None:
+                share *= room.some
             total += share
-            count += known
+            count = count + (1 if room.some is None else room.some)
             over |= share > 1
-            used.append((share, known))
-        some = np.maximum(count, 1)
-        total /= some
-        for share, known in used:
+            used.append((share, room.some))
+        counted = np.maximum(count, 1)
+        total /= counted
+        for share, some in used:
             share -= total
             share *= share
-            share *= known
+            if some is not None:
+                share *= some
             squares += share
-        score = (1 - np.sqrt(squares / some)) * MAX_CLUSTER_SCORE
+        squares /= counted
+        score = 1 - np.sqrt(squares, out=squares)
+        score *= MAX_CLUSTER_SCORE
         score[over | (count == 0)] = 0
-        return round_half_away_array(np.clip(score, 0, MAX_CLUSTER_SCORE))
+        return round_half_away_array(np.clip(score, 0, MAX_CLUSTER_SCORE, out=score))

@@ -35,7 +35,7 @@ from fleet.framework.status import MAX_CLUSTER_SCORE, Code, Status
 from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.model.keys import NODE_COUNT
 from fleet.model.views import PlacementPolicy
-from fleet.snapshot.capacity import MILLI, Capacity
+from fleet.snapshot.capacity import MILLI
 from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Mask, Rows, from_bools, from_rows, to_rows
 from fleet.snapshot.frame import Frame
 
@@ -154,16 +154,19 @@ class ResourceFit(RoomReservation, PluginTraits):
         return None if any(req.needs) else Status.new(Code.SKIP)
 
     def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
+        """By the share that is free once the placement is there; none where a cluster does not have the resource."""
         del ctx, state
         amounts = read_amounts_at(req, frame, rows)
-        total: FloatArray = np.zeros(len(rows))
+        mean: FloatArray = np.zeros(len(rows))
         for resource in self._args.resources:
-            room = frame.capacity(resource)
-            has = room.alloc[rows]
-            share = _share_left(req, room, rows, has, amounts.get(resource, 0))
-            total += (1 - share if self._args.strategy == "MostAllocated" else share) * (has > 0)
-        mean = total / max(len(self._args.resources), 1) * MAX_CLUSTER_SCORE
-        return round_half_away_array(np.clip(mean, 0, MAX_CLUSTER_SCORE))
+            room = frame.capacity(resource).room_on(rows, priority=req.priority, placement=req.key)
+            share = (room.free - amounts.get(resource, 0)) / room.divisor
+            if self._args.strategy == "MostAllocated":
+                share = 1 - share
+            mean += share if room.some is None else share * room.some
+        mean /= max(len(self._args.resources), 1)
+        mean *= MAX_CLUSTER_SCORE
+        return round_half_away_array(np.clip(mean, 0, MAX_CLUSTER_SCORE, out=mean))
 
     # --- explaining ---------------------------------------------------------------------------------------------
 
@@ -235,16 +238,6 @@ def _read_growth(frame: Frame, resource: str) -> FloatArray:
     scale = 1000 if resource in MILLI else 1
     values: FloatArray = frame.property(GROWTH_PROPERTY + resource).values * scale
     return values
-
-
-def _share_left(
-    req: PlacementRequest, room: Capacity, rows: Rows, has: Int64Array, amount: Int64Array | int
-) -> FloatArray:
-    """Of what each cluster has, what is free once the placement is there; no share where it has none."""
-    left = room.free(priority=req.priority, placement=req.key)[rows]
-    left -= amount
-    share: FloatArray = left / np.maximum(has, 1)
-    return share
 
 
 def _list_short(req: PlacementRequest, frame: Frame, row: int) -> dict[str, int]:

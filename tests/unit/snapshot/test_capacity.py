@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 
 from fleet.model.views import MemberCluster
@@ -96,6 +97,19 @@ def test_what_is_free_follows_each_change_between_frames_that_were_read() -> Non
 
     table.put(a_member("c2", allocatable={"cpu": "8"}))
     assert free(table.freeze(), "cpu", "c2") == 6500
+
+
+def test_room_on_rows_is_that_of_whoever_asks() -> None:
+    table = Table([a_member("c1", allocatable={"cpu": "4"}), a_member("c2", allocatable={})])
+    table.nominate([Nomination("c1", "web", priority=10, requests={"cpu": 3000})])
+    cpu, both, first = table.freeze().capacity("cpu"), np.array([0, 1]), np.array([0])
+
+    asked = [(both, 0, "web"), (both, 0, "db"), (both, 11, "db"), (first, 11, "db")]
+    rooms = [cpu.room_on(rows, priority=priority, placement=name) for rows, priority, name in asked]
+
+    assert [room.free.tolist() for room in rooms] == [[4000, 0], [1000, 0], [4000, 0], [4000]]
+    assert [None if room.some is None else room.some.tolist() for room in rooms] == [*3 * [[True, False]], None]
+    assert rooms[0].divisor.tolist() == [4000, 1]
 
 
 def test_presence_lists_who_is_where_in_row_order() -> None:
