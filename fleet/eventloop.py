@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import signal
 import sys
@@ -16,6 +17,9 @@ after a million, so that no more than some hundred megabytes wait for it."""
 _SWITCH_INTERVAL: Final = 0.0005
 """Seconds that a computing thread keeps the interpreter while the event loop wants it. The loop gives it up whenever it
 looks for events, many times in each request: with the default of 5 ms those waits add up."""
+_MALLOC_OPTIONS: Final = {-1: 16 << 20, -3: 4 << 20}
+"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in bytes. With the defaults of glibc the columns of one decision go back to
+the system as they are freed, and the next decision waits for the system to clear as many pages."""
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -44,3 +48,7 @@ def tune_interpreter() -> None:
     """For processes that keep large caches, and compute in threads beside the event loop."""
     gc.set_threshold(*_GC_THRESHOLDS)
     sys.setswitchinterval(_SWITCH_INTERVAL)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
+    if mallopt is not None:
+        for option, size in _MALLOC_OPTIONS.items():
+            mallopt(option, size)

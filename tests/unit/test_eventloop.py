@@ -1,9 +1,12 @@
-"""The event loop of the processes: what is left of it when it is closed."""
+"""The event loop of the processes, what is left of it when it is closed, and the memory that they keep."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,6 +15,26 @@ import pytest
 from fleet.eventloop import loop_factory
 
 NUMBERS: Final = (signal.SIGTERM, signal.SIGINT)
+DECIDING: Final = """
+from resource import RUSAGE_SELF, getrusage
+
+import numpy as np
+
+from fleet.eventloop import tune_interpreter
+
+
+def compute_columns() -> None:
+    columns = [np.ones(rows) for rows in (5_000, 20_000, 100_000) for _ in range(4)]
+    del columns
+
+
+tune_interpreter()
+compute_columns()
+before = getrusage(RUSAGE_SELF).ru_minflt
+for _ in range(20):
+    compute_columns()
+print(getrusage(RUSAGE_SELF).ru_minflt - before)
+"""
 
 
 @pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["told", "ignoring"])
@@ -31,3 +54,10 @@ def test_a_closed_loop_gives_the_signals_back(handlers: list[object]) -> None:
         runner.run(handle())
 
     assert [signal.getsignal(number) for number in NUMBERS] == handlers
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library has no such option")
+def test_columns_of_a_decision_take_the_memory_of_the_last_one() -> None:
+    asked = subprocess.run([sys.executable, "-c", DECIDING], capture_output=True, text=True, check=True, timeout=60)
+
+    assert int(asked.stdout) < 100
