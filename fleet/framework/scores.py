@@ -55,9 +55,9 @@ class ScoreTable:
             return np.ones(len(self.rows), dtype=np.int64)
         return _sum([column.final for column in self.columns])
 
-    def component(self, component: Component) -> Int64Array | None:
+    def component(self, component: Component, positions: Rows | slice = slice(None)) -> Int64Array | None:
         """Sum of the columns that count there; None where no plugin scores it."""
-        parts = [column.final for column in self.columns if column.component is component]
+        parts = [column.final[positions] for column in self.columns if column.component is component]
         return _sum(parts) if parts else None
 
     def components(self, position: int) -> tuple[int, int, int]:

@@ -103,8 +103,8 @@ def _list_not_picked(last: Round, decision: Decision, budget: int) -> Iterator[C
 
 
 def _component_at(last: Round, component: Component, positions: Rows) -> list[int]:
-    column = last.scores.component(component)
-    parts: list[int] = [0] * len(positions) if column is None else column[positions].tolist()
+    column = last.scores.component(component, positions)
+    parts: list[int] = [0] * len(positions) if column is None else column.tolist()
     return parts
 
 

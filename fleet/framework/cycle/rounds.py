@@ -109,8 +109,8 @@ def _build_targets(
 
 
 def _component_at(scores: ScoreTable, component: Component, positions: Rows) -> list[int]:
-    column = scores.component(component)
-    parts: list[int] = [0] * len(positions) if column is None else column[positions].tolist()
+    column = scores.component(component, positions)
+    parts: list[int] = [0] * len(positions) if column is None else column.tolist()
     return parts
 
 

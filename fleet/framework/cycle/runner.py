@@ -416,7 +416,7 @@ class Runner:
                 scaled = self._call("score", entry._replace(call=entry.plugin.normalize), raw)
                 normalized = check_scores(entry.name, "normalizeScore", scaled, rows)
             check_range(entry.name, normalized, rows, frame)
-            final = normalized * np.int64(entry.weight)
+            final = normalized if entry.weight == 1 else normalized * np.int64(entry.weight)
         else:
             check_component(entry.name, raw, rows, frame)
         component = getattr(entry.plugin, "SCORE_COMPONENT", PluginTraits.SCORE_COMPONENT)
