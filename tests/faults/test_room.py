@@ -310,6 +310,19 @@ def test_room_that_is_given_back_is_taken_where_another_filter_refused_the_last_
 
 
 @virtual
+async def test_the_default_profile_looks_neither_at_room_nor_at_quotas_and_evicts_nothing(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, "profiles: [{schedulerName: DefaultScheduler}]\n") as scene:
+        await join(scene.world, "ams", cpu="1")
+        await scene.world.create(CLUSTER_SCOPED.quota, {"metadata": {"name": "all"}, "spec": {"max": {"cpu": "1"}}})
+        await scene.place("low", ONE, requests="cpu=9")
+        await soon(lambda: _is_on(scene, "low", "ams"))
+        await scene.place("vip", ONE, requests="cpu=9", priority="100")
+        await soon(lambda: _is_on(scene, "vip", "ams"))
+        await asyncio.sleep(60)
+        assert await list_bound(scene) == {"low": "ams", "vip": "ams"}
+
+
+@virtual
 async def test_X_24_nothing_of_an_attempt_waits_for_the_garbage_collector(tmp_path: Path) -> None:
     async with a_scene(tmp_path, ROOMY) as scene:
         await join(scene.world, "ams", cpu="10")
