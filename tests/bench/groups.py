@@ -228,7 +228,7 @@ GROUPS: Final = (
     Group(
         "hostile",
         "Questions about large policies",
-        "All questions about policies in growing sizes: each list that has no bound, 20 clusters, `fleet controller` "
+        "All questions about policies in growing sizes: each list that has no bound, `fleet controller` "
         "and `fleet api`. By the clock: `/livez` of both, and small questions of another caller, which are compared "
         "with those of a quiet moment before. The slowest question may be cut at its deadline.",
         hostile,

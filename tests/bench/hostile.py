@@ -41,6 +41,7 @@ _GRACE: Final = 5.0
 _LOOK_EVERY: Final = 0.01
 _LOOK_AGAIN: Final = 0.2
 _SECONDS_TO_DECIDE: Final = 300.0
+_SECONDS_TO_WARM_UP: Final = 1.0
 _SECONDS_ALONE: Final = 5.0
 _NANOSECONDS: Final = 1e9
 _BYTES: Final = 1_400_000
@@ -58,6 +59,7 @@ class Size:
 
 FULL: Final = (
     Size(target=EMBEDDED, clusters=20, parts=(10, 100, 1_000, None)),
+    Size(target=EMBEDDED, clusters=5_000, parts=(1_000, None)),
     Size(target=REAL, clusters=20, parts=(1_000, 10_000, None)),
 )
 QUICK: Final = (Size(target=EMBEDDED, clusters=20, parts=(10, 1_000)),)
@@ -193,6 +195,8 @@ def list_questions(name: str, document: Json) -> list[tuple[str, bytes | None]]:
 async def measure(site: Site, parts: int | None, *, most_bytes: int) -> Found:
     found = Found()
     async with aiohttp.ClientSession() as session:
+        async with _others(site, session, Beside()):
+            await asyncio.sleep(_SECONDS_TO_WARM_UP)
         async with _others(site, session, found.alone):
             await asyncio.sleep(_SECONDS_ALONE)
         for shape in SHAPES:
@@ -310,7 +314,7 @@ def hostile(run: Run) -> Iterator[Figure]:
     for size in QUICK if run.quick else FULL:
         for parts, found in asyncio.run(measure_all(size)).items():
             of = f"{parts:,} parts" if parts else f"{_BYTES:,} bytes"
-            yield from _figures(run, f"{size.target} hub, {of}", found)
+            yield from _figures(run, f"{size.target} hub, {size.clusters:,} clusters, {of}", found)
 
 
 async def measure_all(size: Size) -> dict[int | None, Found]:
