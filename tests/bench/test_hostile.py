@@ -41,8 +41,9 @@ def test_the_questions_name_the_placement_and_contain_its_policy() -> None:
     "change, complaint",
     [
         ({}, None),
-        ({"probes": [0.201]}, "/livez worst"),
-        ({"answers": [0.021]}, "others p99 kept"),
+        ({"probes": [0.201]}, "/livez worst, asked"),
+        ({"answers": [0.021]}, "others p99 kept, asked"),
+        ({"stored": [0.021]}, "others p99 kept, stored"),
         ({"questions": [36.0]}, "slowest question"),
         ({"wrong": ["GET /v1/status: 500"]}, "without a declared answer"),
     ],
@@ -51,9 +52,9 @@ def test_a_run_complains_about_probes_others_deadlines_and_failures(
     change: dict[str, list[float]], complaint: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def measure_all(size: Size) -> dict[int | None, Found]:
-        given = {"probes": [0.2], "answers": [0.02], "questions": [30.0], "wrong": [], **change}
+        given = {"probes": [0.2], "answers": [0.02], "stored": [0.02], "questions": [30.0], "wrong": [], **change}
         beside = Beside(given["probes"], given["answers"])
-        found = Found(Beside([0.01], [0.01]), beside, given["questions"])
+        found = Found(Beside([0.01], [0.01]), Beside([0.2], given["stored"]), beside, given["questions"])
         found.wrong = [str(each) for each in given["wrong"]]
         return {None: found}
 
