@@ -275,6 +275,20 @@ async def test_X_18_room_that_is_given_back_wakes_the_groups_that_it_helps_altho
 
 
 @virtual
+async def test_X_18_a_group_that_waits_is_not_tried_again_for_placements_that_do_not_concern_it(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="3")
+        await a_group(scene)
+        await place(scene, "p1", "p2", cpu="9")
+        await asyncio.sleep(60)
+        attempts = len(scene.attempts.of("p1"))
+        await place(scene, "other", group="")
+        await are_bound(scene, 1)
+        await asyncio.sleep(60)
+        assert len(scene.attempts.of("p1")) == attempts > 0
+
+
+@virtual
 async def test_X_18_the_minimum_is_edited_while_the_group_waits(tmp_path: Path) -> None:
     async with a_scene(tmp_path, GROUPS) as scene:
         await join(scene.world, "ams", cpu="2")
