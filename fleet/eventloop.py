@@ -8,6 +8,7 @@ import gc
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 _GC_THRESHOLDS: Final = (10_000, 5, 20)
@@ -48,7 +49,6 @@ def tune_interpreter() -> None:
     """For processes that keep large caches, and compute in threads beside the event loop."""
     gc.set_threshold(*_GC_THRESHOLDS)
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
-    if mallopt is not None:
+    with suppress(OSError, AttributeError):  # other C libraries have no such options, and some interpreters none at all
         for option, size in _MALLOC_OPTIONS.items():
-            mallopt(option, size)
+            ctypes.CDLL(None).mallopt(option, size)

@@ -19,7 +19,7 @@ from api.services.why import evaluate_record
 from fleet.explain.facts.compact import build_compact_verdicts
 from fleet.explain.facts.redaction import Redaction
 from fleet.framework.policy.reads import LabelRead
-from fleet.snapshot.frame import Frame
+from fleet.snapshot.columns.bitset import from_rows
 
 _MOST_KEYS: Final = 8
 _MOST_VALUES: Final = 200
@@ -72,7 +72,7 @@ def build_grid(key: str, attempt: str, evaluated: EvaluatedDecision, visibility:
 
 
 def _read_labels(evaluated: EvaluatedDecision, clusters: Iterable[str]) -> dict[str, tuple[str | None, ...]]:
-    """Of the keys that the policy names, in its order; of very many the first that some cluster has."""
+    """Of the keys that the policy names, in its order; of very many the first that count."""
     question, frame = evaluated.scenario.question, evaluated.decision.frame
     keys = dict.fromkeys(
         read.key
@@ -81,14 +81,18 @@ def _read_labels(evaluated: EvaluatedDecision, clusters: Iterable[str]) -> dict[
         if isinstance(read, LabelRead)
     )
     rows = [frame.names.row_of(name) for name in clusters]
-    columns = {key: frame.labels(key) for key in _choose_labels(list(keys), frame)}
+    shown = list(keys) if len(keys) <= _MOST_LABELS else _choose_labels(keys, evaluated, rows)
+    columns = {key: frame.labels(key) for key in shown}
     return {key: tuple(None if row is None else column.value(row) for row in rows) for key, column in columns.items()}
 
 
-def _choose_labels(keys: list[str], frame: Frame) -> list[str]:
-    if len(keys) <= _MOST_LABELS:
-        return keys
-    return list(islice((key for key in keys if frame.labels(key).exists()), _MOST_LABELS))
+def _choose_labels(keys: Iterable[str], evaluated: EvaluatedDecision, rows: Iterable[int | None]) -> list[str]:
+    """Those of spread constraints, and the first that some of these clusters has."""
+    frame, visible = evaluated.decision.frame, from_rows(row for row in rows if row is not None)
+    spread = {constraint.key for constraint in evaluated.scenario.question.request.constraints}
+    present = islice((key for key in keys if key not in spread and frame.labels(key).exists() & visible), _MOST_LABELS)
+    chosen = spread.union(present)
+    return [key for key in keys if key in chosen]
 
 
 # --- the fleet --------------------------------------------------------------------------------------------------------

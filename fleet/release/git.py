@@ -146,7 +146,7 @@ class Repository:
         return self._read("status", "--porcelain", "--untracked-files=normal").splitlines()
 
     def is_ancestor(self, ancestor: str, descendant: str) -> bool:
-        return self._ask("merge-base", "--is-ancestor", ancestor, descendant).returncode == 0
+        return self._ask("merge-base", "--is-ancestor", ancestor, descendant, fine=(0, 1)).returncode == 0
 
     def list_patches(self, base: str, head: str) -> list[str]:
         """Commits beyond the base, oldest first."""
@@ -184,11 +184,11 @@ class Repository:
             raise GitError(f"git {arguments[0]} failed in {self._folder}: {_join_lines(done.stderr)}")
         return done.stdout.strip()
 
-    def _ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def _ask(self, *arguments: str, fine: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[str]:
         """About commits that are named in full, so that the answer never changes."""
         if arguments not in self._known:
             done = self._run(*arguments)
-            if done.returncode not in (0, 1):
+            if done.returncode not in fine:
                 raise GitError(_join_lines(done.stderr))
             self._known[arguments] = done
         return self._known[arguments]

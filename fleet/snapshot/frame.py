@@ -8,7 +8,7 @@ a frame after its creation, and no result depends on it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import itemgetter
@@ -22,7 +22,7 @@ from fleet.snapshot.capacity import Capacity, Reported, assumed_ledger, read_rep
 from fleet.snapshot.cells import Cells, group
 from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Rows, from_rows, to_bools, to_rows
 from fleet.snapshot.columns.interned import InternedColumn, LabelColumn, label_reader, namespace_reader, read_taints
-from fleet.snapshot.columns.numbers import NumberColumn, property_reader, usage_reader
+from fleet.snapshot.columns.numbers import USAGE_KINDS, NumberColumn, property_reader, usage_reader
 from fleet.snapshot.columns.pools import PoolsColumn
 from fleet.snapshot.columns.rows import Blocks, NameIndex
 from fleet.snapshot.columns.signals import SignalsColumn
@@ -38,10 +38,6 @@ from fleet.snapshot.sidedata import (
 )
 
 ColumnKey = tuple[str, ...]
-_NAMES_OF: Final[dict[str, Callable[[MemberCluster], Iterable[str] | None]]] = {
-    "label": lambda cluster: cluster.metadata.labels,
-    "property": lambda cluster: cluster.status.properties,
-}
 Column = InternedColumn[Any] | NumberColumn | PoolsColumn | SignalsColumn
 Change = tuple[int, MemberCluster | None, MemberCluster | None]
 """A row with its cluster before and after."""
@@ -51,9 +47,9 @@ TAINTS: Final[ColumnKey] = ("taints",)
 RESIDENTS: Final = "residents"
 
 _DERIVED_CACHED: Final = 64
-_COLUMNS_BEFORE_INDEX: Final = 64
-"""With so many, a further name is looked up among those that clusters have, before its column is built: a policy may
-read tens of thousands."""
+_BUILT_BEFORE_INDEX: Final = 64
+"""Columns of one frame. Before a further one is built, its name is looked up among those that clusters have: a policy
+may read tens of thousands. To list them takes the time of some ten columns."""
 _MOST_COLUMNS: Final = 256
 """Besides those of the table: questions name any label. With more, they are built again."""
 
@@ -78,6 +74,29 @@ def build_column(key: ColumnKey, size: int, rows: Iterable[MemberCluster | None]
     raise KeyError(key)
 
 
+def _tell_usages(cluster: MemberCluster) -> Iterator[ColumnKey]:
+    usage = cluster.status.resource_usage
+    if usage is not None:
+        for kind in USAGE_KINDS.values():
+            yield from ((kind, resource) for resource in getattr(usage, kind) or ())
+
+
+_TELL_NAMES: Final[dict[str, Callable[[MemberCluster], Iterable[ColumnKey]]]] = {
+    "label": lambda cluster: zip(cluster.metadata.labels or (), strict=True),
+    "property": lambda cluster: zip(cluster.status.properties or (), strict=True),
+    "usage": _tell_usages,
+}
+
+
+@dataclass(slots=True)
+class _NewColumns:
+    """What a frame has built, besides the columns that it began with."""
+
+    count: int = 0
+    by_kind: dict[str, tuple[frozenset[ColumnKey], Column]] = field(default_factory=dict)
+    """Names that clusters have, and one column for all that none has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     names: NameIndex
@@ -96,8 +115,7 @@ class Frame:
     """Rows that must not be chosen, in this frame only."""
     _columns: dict[ColumnKey, Column]
     _derived: dict[Any, tuple[tuple[object, ...], Any]]
-    _empty: dict[ColumnKey, Column] = field(default_factory=dict)
-    """One column for all names that no cluster of this frame has."""
+    _new: _NewColumns = field(default_factory=_NewColumns)
 
     # --- rows ---------------------------------------------------------------------------------------------------
 
@@ -244,26 +262,28 @@ class Frame:
         return presence(self.placed)
 
     def _column(self, key: ColumnKey) -> Column:
-        column = self._columns.get(key) or self._empty.get(key)
+        column = self._columns.get(key)
         if column is None:
-            if len(self._columns) >= _COLUMNS_BEFORE_INDEX and self._has_no(key):
-                column = self._derive(("empty", key[0]), (self.clusters,), lambda: build_column(key, self.size, ()))
-                self._empty[key] = column
-            else:
-                column = self._columns[key] = build_column(key, self.size, self.clusters)
+            if self._new.count >= _BUILT_BEFORE_INDEX and key[0] in _TELL_NAMES:
+                names, empty = self._index(key)
+                if key[1:] not in names:
+                    return empty
+            column = build_column(key, self.size, self.clusters)
             column.freeze()
+            self._columns[key] = column
+            self._new.count += 1
         return column
 
-    def _has_no(self, key: ColumnKey) -> bool:
-        """Whether it is a label or property that no cluster has."""
-        list_names = _NAMES_OF.get(key[0])
-        if list_names is None:
-            return False
-
-        def build() -> frozenset[str]:
-            return frozenset(chain.from_iterable(list_names(cluster) or () for cluster in self.clusters if cluster))
-
-        return key[1] not in self._derive(("names", key[0]), (self.clusters,), build)
+    def _index(self, key: ColumnKey) -> tuple[frozenset[ColumnKey], Column]:
+        """The names that clusters have, and a column for all others, of which this is one of the first."""
+        known = self._new.by_kind.get(key[0])
+        if known is None:
+            tell = _TELL_NAMES[key[0]]
+            names = frozenset(chain.from_iterable(tell(cluster) for cluster in self.clusters if cluster is not None))
+            empty = build_column(key, self.size, ())
+            empty.freeze()
+            known = self._new.by_kind[key[0]] = names, empty
+        return known
 
     # --- other frames -------------------------------------------------------------------------------------------
 
@@ -277,7 +297,7 @@ class Frame:
             for key, column in list(earlier._columns.items()):
                 if key not in columns:
                     columns[key] = _bring_up_to_date(column, changes)
-        return replace(self, _columns=columns, _derived=self._derived.copy(), _empty={})
+        return replace(self, _columns=columns, _derived=self._derived.copy(), _new=_NewColumns())
 
     def count_columns(self) -> int:
         return len(self._columns)

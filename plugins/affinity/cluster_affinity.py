@@ -212,7 +212,7 @@ class ClusterAffinityPlugin(PluginTraits):
         """By the failed expressions of their closest required term."""
         by_number: list[int] = []
         for term in req.required:
-            for count, members in enumerate(split_by_count(term.find_failing_rows(frame).values(), rows)):
+            for count, members in enumerate(split_by_count(term.list_failing_rows(frame), rows)):
                 by_number += [0] * (count + 1 - len(by_number))
                 by_number[count] |= members
         seen, exact = 0, []
@@ -277,15 +277,16 @@ class ClusterAffinityPlugin(PluginTraits):
 
     def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion]:
         """Without the one expression that keeps most clusters out of a term; or with the labels it requires."""
-        blocking: dict[tuple[int, str], int] = {}
+        blocking: dict[tuple[int, str, int], int] = {}
         for position, term in enumerate(rejected.request.required):
-            failing = term.find_failing_rows(rejected.frame)
-            once = split_by_count(failing.values(), rejected.rows)[1:2]
-            for expression, rows in failing.items():
+            failing = term.list_failing_rows(rejected.frame)
+            once = split_by_count(failing, rejected.rows)[1:2]
+            for place, (test, rows) in enumerate(zip(term.expressions, failing, strict=True)):
                 if once and rows & once[0]:
-                    blocking[position, expression] = (rows & once[0]).bit_count()
-        most_first = sorted(blocking, key=lambda place: (-blocking[place], place))
-        for position, expression in most_first[:MOST_SUGGESTIONS]:
+                    blocking[position, str(test), place] = (rows & once[0]).bit_count()
+        most_first = sorted(blocking, key=lambda at: (-blocking[at], at))
+        for position, _, place in most_first[:MOST_SUGGESTIONS]:
+            expression = rejected.request.required[position].name_expression(place)
             yield Suggestion([{"op": "relaxAffinity", "term": position, "expression": expression}])
         cheapest = dict(_find_missing_labels(rejected))
         yield from rejected.suggest_per_cluster(lambda row: cheapest[row], cheapest)

@@ -93,6 +93,25 @@ async def test_labels_that_the_policy_names_are_there(stage: Stage) -> None:
     assert (await stage.json(f"{MATRIX}?placement=even", AUTHOR))["labels"] == {"region": ["ams", "ams"]}
 
 
+@alone
+async def test_of_very_many_labels_those_of_constraints_and_of_clusters_that_one_may_read_are_there(
+    stage: Stage,
+) -> None:
+    await stage.world.relabel(HIDDEN[0], customer="acme")
+    await stage.world.relabel(SEEN[0], team="blue")
+    unknown = [{"key": f"unheard-of-{number}", "operator": "DoesNotExist"} for number in range(100)]
+    named = [{"key": key, "operator": "NotIn", "values": ["x"]} for key in ("customer", "team")]
+    terms = [{"labelSelector": {"matchExpressions": [*unknown, *named]}}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}}
+    spread = {"topologyKey": "nowhere", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    policy = {"placementType": "PickN", "numberOfClusters": 2, "affinity": {"clusterAffinity": required}}
+    await stage.world.place("many", policy | {"topologySpreadConstraints": [spread]})
+    await stage.world.soon_scheduled("many")
+
+    assert list((await stage.json(f"{MATRIX}?placement=many"))["labels"]) == ["customer", "team", "nowhere"]
+    assert list((await stage.json(f"{MATRIX}?placement=many", AUTHOR))["labels"]) == ["team", "nowhere"]
+
+
 @pytest.mark.parametrize("path", [BIG, f"{MATRIX}?placement=web", MATRIX])
 @pytest.mark.parametrize("token", [AUTHOR, OVERSEER])
 def test_hidden_clusters_are_counted_and_never_named(running: Running, path: str, token: str) -> None:

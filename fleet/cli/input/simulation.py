@@ -48,8 +48,7 @@ class SimulatedDecision:
 
     def explain(self, *, cluster: str | None = None, everything: bool = False) -> Answer:
         """The answer that the API gives, with all rows. A name outside the fleet and the decision is an InputError."""
-        rows = self.decision.frame.count
-        return build_answer(self.inp, self.decision, cluster=cluster, everything=everything, limit=rows)
+        return build_answer(self.inp, self.decision, cluster=cluster, everything=everything, limit=None)
 
 
 @dataclass(frozen=True, slots=True)

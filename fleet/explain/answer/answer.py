@@ -64,14 +64,15 @@ def build_answer(
     *,
     cluster: str | None = None,
     everything: bool = False,
-    limit: int = ROWS_SHOWN,
+    limit: int | None = ROWS_SHOWN,
     cursor: str = "",
     redact: Hidden | None = None,
     context: AnswerContext = UNKNOWN,
     fixes: Fixes | None = None,
     may_edit_clusters: bool = True,
 ) -> Answer:
-    """`redact` decides which clusters may not be named. With `cluster`, exactly that row, or an InputError."""
+    """`redact` decides which clusters may not be named. With `cluster`, exactly that row, or an InputError. Without a
+    limit the page has all rows, whatever they take."""
     redaction = Redaction(decision.frame, redact)
     considered, question = consider_newcomers(decision, inp)
     rows = Rows(considered, question, redaction, everything=everything)
@@ -116,16 +117,17 @@ def _build_single(rows: Rows, name: str, redaction: Redaction) -> tuple[ClusterR
         raise InputError(message, field="cluster", value=name) from None
 
 
-def _build_page(rows: Rows, decision: Decision, limit: int, cursor: str) -> tuple[tuple[ClusterRow, ...], str]:
+def _build_page(rows: Rows, decision: Decision, limit: int | None, cursor: str) -> tuple[tuple[ClusterRow, ...], str]:
     start, end = _parse_cursor(cursor, decision), 0
-    limit = min(limit, max(_MOST_TESTS // max(_count_tests(decision.request), 1), 1))
+    if limit is not None:
+        limit = min(limit, max(_MOST_TESTS // max(_count_tests(decision.request), 1), 1))
     page: list[ClusterRow] = []
     following, letters = "", 0
     for place, row in enumerate(rows.list_rows()):
         end = place
         if place < start:
             continue
-        if len(page) >= limit or letters >= _MOST_LETTERS:
+        if limit is not None and (len(page) >= limit or letters >= _MOST_LETTERS):
             following = f"{end}.{decision.digest[:_MARK]}"
             break
         page.append(rows.build_row(row))

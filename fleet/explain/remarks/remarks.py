@@ -22,17 +22,19 @@ MOST_REMARKS: Final = 200
 def find_remarks(
     request: PlacementRequest, frame: Frame, profile: CompiledProfile, redaction: Redaction | None = None
 ) -> tuple[Remark, ...]:
-    """The first of them: a policy may name thousands. A name that a redaction hides is neither compared nor
-    mentioned."""
+    """The first of them, of very many what follows from the policy alone before unknown names: it may have thousands.
+    A name that a redaction hides is neither compared nor mentioned."""
     hidden = 0 if redaction is None else redaction.rows
     mistakes = find_mistakes(request, frame, profile, rows=~hidden)
     if redaction is not None:
         mistakes = tuple(
             mistake for mistake in mistakes if mistake.kind != "unknown-cluster" or not redaction.hides(mistake.subject)
         )
-    remarks = describe_mistakes(mistakes[:MOST_REMARKS], frame, rows=~hidden)
-    more = len(mistakes) - len(remarks)
-    if more:
+    more = len(mistakes) - MOST_REMARKS
+    if more > 0:
+        mistakes = tuple(sorted(mistakes, key=lambda mistake: mistake.kind.startswith("unknown"))[:MOST_REMARKS])
+    remarks = describe_mistakes(mistakes, frame, rows=~hidden)
+    if more > 0:
         remarks += (Remark(kind="further", field="spec.policy", more=more, message=f"{more} further remarks"),)
     return remarks
 

@@ -7,13 +7,14 @@ chosen again. A changed number of clusters keeps the snapshot.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from typing import Any, Final
+from fractions import Fraction
+from typing import Any, Final, cast
 
 import msgspec
 
 from fleet.errors import InputError
 from fleet.explain.whatif.edits import Edit, Patch, RelaxAffinity, RelaxSpread, SetCount, Tolerate
-from fleet.framework.policy.terms import LabelTest, write_property
+from fleet.framework.policy.terms import LabelTest, PropertyRef, PropertyTest
 from fleet.framework.request import SCHEDULE_ANYWAY
 from fleet.model.decoding import drop_nulls
 from fleet.model.keys import (
@@ -39,6 +40,7 @@ from fleet.model.views import (
     Toleration,
     TopologySpreadConstraint,
 )
+from fleet.snapshot.columns.numbers import Operator
 
 Json = dict[str, Any]
 
@@ -135,43 +137,49 @@ def _remove_expression(policy: PlacementPolicy, edit: RelaxAffinity, place: str)
         message = f"there is no required term {edit.term}; the policy has {len(terms)}, counted from 0"
         raise InputError(message, field=f"{place}.term", value=edit.term)
     term = terms[edit.term]
-    left = _take_out(term, edit.expression)
-    if left == term:
-        names = _join_names([str(expression) for expression in _list_expressions(term)])
-        message = f"term {edit.term} has no expression {edit.expression!r}; it has {names}"
-        raise InputError(message, field=f"{place}.expression", value=edit.expression)
+    left = _take_out(term, _choose_expression(term, edit, place))
     relaxed = msgspec.structs.replace(
         affinity, required=ClusterSelector((*terms[: edit.term], left, *terms[edit.term + 1 :]))
     )
     return msgspec.structs.replace(policy, affinity=Affinity(relaxed))
 
 
-def _take_out(term: ClusterSelectorTerm, text: str) -> ClusterSelectorTerm:
+def _choose_expression(term: ClusterSelectorTerm, edit: RelaxAffinity, place: str) -> str:
+    """The expression with all its values. It may be given as answers write it, if no other reads the same."""
+    expressions = list(_list_expressions(term))
+    if any(each.full == edit.expression for each in expressions):
+        return edit.expression
+    meant = {each.full for each in expressions if str(each) == edit.expression}
+    if len(meant) == 1:
+        return meant.pop()
+    if meant:
+        message = f"{len(meant)} expressions of term {edit.term} read {edit.expression!r}; give one with all its values"
+    else:
+        names = _join_names([str(each) for each in expressions])
+        message = f"term {edit.term} has no expression {edit.expression!r}; it has {names}"
+    raise InputError(message, field=f"{place}.expression", value=edit.expression)
+
+
+def _take_out(term: ClusterSelectorTerm, full: str) -> ClusterSelectorTerm:
     """Without the expression, wherever it stands in the term."""
     labels, properties = term.label_selector, term.property_selector
     if labels is not None:
-        pairs = {
-            key: value
-            for key, value in (labels.match_labels or {}).items()
-            if not _read_pair(key, value).is_written(text)
-        }
-        others = tuple(
-            requirement for requirement in labels.match_expressions if not _read_label(requirement).is_written(text)
-        )
-        labels = LabelSelector(labels.match_labels and (pairs or None), others)
+        equal = (labels.match_labels or {}).items()
+        pairs = {key: value for key, value in equal if _read_pair(key, value).full != full}
+        others = tuple(each for each in labels.match_expressions if _read_label(each).full != full)
+        labels = LabelSelector(pairs or None, others)
     if properties is not None:
-        properties = PropertySelector(
-            tuple(requirement for requirement in properties.match_expressions if _write_property(requirement) != text)
-        )
+        kept = tuple(each for each in properties.match_expressions if _read_property(each).full != full)
+        properties = PropertySelector(kept)
     return msgspec.structs.replace(term, label_selector=labels, property_selector=properties)
 
 
-def _list_expressions(term: ClusterSelectorTerm) -> Iterator[LabelTest | str]:
+def _list_expressions(term: ClusterSelectorTerm) -> Iterator[LabelTest | PropertyTest]:
     if term.label_selector is not None:
         yield from (_read_pair(*pair) for pair in sorted((term.label_selector.match_labels or {}).items()))
         yield from map(_read_label, term.label_selector.match_expressions)
     if term.property_selector is not None:
-        yield from map(_write_property, term.property_selector.match_expressions)
+        yield from map(_read_property, term.property_selector.match_expressions)
 
 
 def _read_pair(key: str, value: str) -> LabelTest:
@@ -182,8 +190,10 @@ def _read_label(expression: SelectorRequirement) -> LabelTest:
     return LabelTest(expression.key, expression.operator, expression.values)
 
 
-def _write_property(expression: PropertyRequirement) -> str:
-    return write_property(expression.name, expression.operator, ", ".join(expression.values))
+def _read_property(expression: PropertyRequirement) -> PropertyTest:
+    """To be written only."""
+    operator = cast(Operator, expression.operator)
+    return PropertyTest(PropertyRef(expression.name), operator, Fraction(0), ", ".join(expression.values))
 
 
 def _apply_patch(policy: PlacementPolicy, edit: Patch, place: str) -> PlacementPolicy:

@@ -67,9 +67,10 @@ class LabelTest(msgspec.Struct, frozen=True, gc=False):
         """As explanations write it, for each cluster that fails it: the first of thousands of values."""
         return self._write(self.values[:VALUES_SHOWN], len(self.values) - VALUES_SHOWN)
 
-    def is_written(self, text: str) -> bool:
-        """Whether this is the expression that is meant, whose values may all be given."""
-        return text in (str(self), self._write(self.values))
+    @property
+    def full(self) -> str:
+        """With all values."""
+        return self._write(self.values)
 
     def _write(self, values: tuple[str, ...], more: int = 0) -> str:
         if not values:
@@ -88,11 +89,11 @@ class PropertyTest(msgspec.Struct, frozen=True, gc=False):
         return self.ref.column(frame).compare(self.operator, self.bound, frame.clusters)
 
     def __str__(self) -> str:
-        return write_property(self.ref.name, self.operator, self.text)
+        return f"{_cut(self.ref.name)} {self.operator} {_cut(self.text)}"
 
-
-def write_property(name: str, operator: str, bound: str) -> str:
-    return f"{_cut(name)} {operator} {_cut(bound)}"
+    @property
+    def full(self) -> str:
+        return f"{self.ref.name} {self.operator} {self.text}"
 
 
 def _cut(text: str) -> str:
@@ -112,10 +113,18 @@ class Term(msgspec.Struct, frozen=True, gc=False):
             bits &= bound.rows(frame)
         return bits
 
-    def find_failing_rows(self, frame: Frame) -> dict[str, int]:
-        """By expression, as explanations write it, the rows that fail it."""
-        failing = {str(test): ~test.rows(frame) for test in self.labels}
-        return failing | {str(bound): ~bound.rows(frame) for bound in self.properties}
+    @property
+    def expressions(self) -> tuple[LabelTest | PropertyTest, ...]:
+        return (*self.labels, *self.properties)
+
+    def list_failing_rows(self, frame: Frame) -> list[int]:
+        """By expression, the rows that fail it."""
+        return [~test.rows(frame) for test in self.expressions]
+
+    def name_expression(self, position: int) -> str:
+        """As explanations write it, or with all values where others read the same."""
+        meant = self.expressions[position]
+        return str(meant) if sum(str(test) == str(meant) for test in self.expressions) == 1 else meant.full
 
 
 @dataclass(frozen=True, slots=True)

@@ -346,6 +346,7 @@ class Groups:
         """This process leads from now on: what its predecessor had begun to bind is completed."""
         self._leads = True
         self._progress.clear()
+        self._helped.clear()
         for name in list(self.list_names()):
             present = self.find(name)
             if present is not None:

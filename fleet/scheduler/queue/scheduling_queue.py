@@ -311,7 +311,7 @@ class SchedulingQueue:
     def _note_missed(self, key: PlacementKey) -> None:
         """The attempt was not rejected, so no hint can be asked: what an index selected runs once more."""
         for event in self._in_flight.list_missed_events(key) or ():
-            if event.among is not None and event.concerns(key):
+            if event.among is not None and event.plugins is None and event.concerns(key):
                 placement = self._in_flight.get(key)
                 placement.add_trigger(str(event), immediate=placement.item.policy.immediate)
 

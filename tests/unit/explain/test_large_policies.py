@@ -280,6 +280,17 @@ def test_a_page_of_clusters_ends_early_and_the_next_ones_have_the_others() -> No
     assert sorted(name for page in pages for name in page) == sorted(decision.frame.names.ordered)
 
 
+def test_without_a_limit_an_answer_has_all_clusters() -> None:
+    values = [{"key": f"key-{n}", "operator": "In", "values": [f"{'x' * 60}{v}" for v in range(20)]} for n in range(20)]
+    selectors = [{"labelSelector": {"matchExpressions": values}}] * 20
+    policy = pick_three({"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": selectors}})
+    scenario = a_scenario_with(policy, MANY)
+    answer = build_answer(scenario.question, scenario.decide(), limit=None)
+
+    assert len(answer.attempt.clusters) == len(MANY)
+    assert answer.attempt.next_cursor == ""
+
+
 def test_a_page_for_a_policy_of_thousands_of_expressions_has_fewer_clusters() -> None:
     """Each of them is looked at for each cluster."""
     fleet = [a_cluster(f"c{number}").labelled(zone=str(number)) for number in range(450)]
@@ -296,6 +307,21 @@ def test_remarks_on_thousands_of_names_are_the_first_and_the_number_of_the_other
     assert len(answer.remarks) == MOST_REMARKS + 1
     assert (answer.remarks[-1].kind, answer.remarks[-1].more) == ("further", 1_000 - MOST_REMARKS)
     assert f"… and {1_000 - 20} more" in render(answer)
+
+
+def test_what_excludes_everything_is_among_the_remarks_however_many_names_are_unknown() -> None:
+    both = [{"key": "zone", "operator": operator, "values": ["1"]} for operator in ("In", "NotIn")]
+    unknown = [{"key": f"unheard-of-{number}", "operator": "Exists"} for number in range(MOST_REMARKS + 1)]
+    selectors = [{"labelSelector": {"matchExpressions": [*unknown, *both]}}]
+    answer, _ = explain(
+        pick_three({"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": selectors}})
+    )
+
+    assert [remark.kind for remark in answer.remarks if not remark.kind.startswith("unknown")] == [
+        "contradiction",
+        "further",
+    ]
+    assert answer.remarks[-1].more == 2
 
 
 @pytest.mark.parametrize("written", ["as answers write it", "in full"])

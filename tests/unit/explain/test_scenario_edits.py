@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from fleet.errors import InputError
+from fleet.explain.fixes.fixes import find_fixes
 from fleet.explain.whatif.edits import (
     AddCluster,
     AddTaint,
@@ -28,6 +29,8 @@ from fleet.explain.whatif.edits import (
 )
 from fleet.explain.whatif.scenario import Scenario, apply_to_frame
 from fleet.framework.cycle.cycle import decide
+from fleet.framework.policy.terms import VALUES_SHOWN
+from fleet.model.views import ClusterSelectorTerm, LabelSelector, SelectorRequirement
 from tests.builders import (
     NOW,
     SNAPSHOT,
@@ -214,6 +217,26 @@ def test_expressions_are_named_as_explanations_write_them() -> None:
 
     assert targets(scenario, RelaxAffinity(0, "nodes Ge 5")) == ["a"]
     assert targets(scenario, RelaxAffinity(0, "tier In [gold, silver]")) == ["b"]
+
+
+ALIKE = tuple(f"v{number}" for number in range(VALUES_SHOWN))
+"""Of expressions that explanations write alike."""
+
+
+@pytest.mark.parametrize("last", [("b", "q"), ("q", "b")])
+def test_of_expressions_that_read_the_same_the_one_that_helps_is_suggested_with_all_its_values(
+    last: tuple[str, str],
+) -> None:
+    requirements = tuple(SelectorRequirement("zone", "NotIn", (*ALIKE, value)) for value in last)
+    both = ClusterSelectorTerm(LabelSelector(None, requirements))
+    scenario = a_scenario([a_cluster("a").labelled(zone="b")], a_policy().pick_n(1).require(both))
+    fixes = find_fixes(scenario, scenario.decide(), mode="fast").fixes
+    full = f"zone NotIn [{', '.join([*ALIKE, 'b'])}]"
+
+    assert RelaxAffinity(0, full) in [edit for fix in fixes for edit in fix.edits]
+    assert targets(scenario, RelaxAffinity(0, full)) == ["a"]
+    with pytest.raises(InputError, match="2 expressions of term 0 read"):
+        targets(scenario, RelaxAffinity(0, f"zone NotIn [{', '.join(ALIKE)}, and 1 more]"))
 
 
 def test_a_spread_constraint_is_widened() -> None:

@@ -74,6 +74,14 @@ def test_a_wildcard_that_was_missed_wakes_after_the_back_off() -> None:
     assert in_flight("a").happened(wildcard("ConfigReload")).reject("a", "Other").counts() == {"backoff": 1}
 
 
+@pytest.mark.parametrize("plugins, again", [(None, {"active": 1}), ({"Gang"}, {})])
+def test_what_an_index_selected_runs_once_more_unless_only_rejections_of_a_plugin_are_concerned(
+    plugins: set[str] | None, again: dict[str, int]
+) -> None:
+    queue = in_flight("a").happened(cluster_added(among=frozenset({a_key("a")}), plugins=plugins))
+    assert queue.succeed("a").counts() == again
+
+
 def test_everybody_gets_what_came_since_it_was_taken() -> None:
     queue = in_flight("a").happened(cluster_added()).add("b")
     queue.pop()

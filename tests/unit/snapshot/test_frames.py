@@ -199,6 +199,30 @@ def test_names_that_no_cluster_has_take_one_column_however_many_are_read() -> No
     assert not any(column.present().any() for column in numbers[:1_000])
 
 
+def test_usages_that_no_cluster_reports_share_a_column_too() -> None:
+    frame = a_frame(a_cluster("a").having(available={"cpu": "4"}))
+    columns = [frame.usage("available", f"resource-{number}") for number in range(1_000)]
+
+    assert frame.count_columns() < 100
+    assert not any(column.present().any() for column in columns)
+    assert frame.usage("available", "cpu").values[0] == 4
+    assert not frame.usage("capacity", "cpu").present().any()
+
+
+def test_a_few_names_that_no_cluster_has_keep_their_columns_from_one_frame_to_the_next() -> None:
+    """To list all names of the fleet after every change would cost more."""
+    table = a_table(*(a_cluster(f"c{number}").build() for number in range(3)))
+    frame = table.freeze()
+    for number in range(100):
+        frame.namespace(f"namespace-{number}")
+    for revision in range(3):
+        table.put(a_cluster("c0").labelled(revision=str(revision)).build())
+        frame = table.freeze()
+        before = frame.count_columns()
+        frame.labels("maintenance")
+        assert frame.count_columns() == before + (revision == 0)
+
+
 def test_a_name_that_a_cluster_gets_later_is_found_in_the_next_frame() -> None:
     table = a_table(a_cluster("a").build())
     before = table.freeze()
