@@ -47,9 +47,9 @@ TAINTS: Final[ColumnKey] = ("taints",)
 RESIDENTS: Final = "residents"
 
 _DERIVED_CACHED: Final = 64
-_BUILT_BEFORE_INDEX: Final = 64
-"""Columns of one frame. Before a further one is built, its name is looked up among those that clusters have: a policy
-may read tens of thousands. To list them takes the time of some ten columns."""
+_EMPTY_BEFORE_INDEX: Final = 64
+"""Columns without a value that a frame builds. Before a further one, its name is looked up among those that clusters
+have: a policy may read tens of thousands. To list them takes the time of some ten columns."""
 _MOST_COLUMNS: Final = 256
 """Besides those of the table: questions name any label. With more, they are built again."""
 
@@ -88,11 +88,20 @@ _TELL_NAMES: Final[dict[str, Callable[[MemberCluster], Iterable[ColumnKey]]]] = 
 }
 
 
+def _has_values(column: Column) -> bool:
+    match column:
+        case InternedColumn():
+            return bool(column.ids.any())
+        case NumberColumn():
+            return bool(column.present().any())
+    return True
+
+
 @dataclass(slots=True)
 class _NewColumns:
     """What a frame has built, besides the columns that it began with."""
 
-    count: int = 0
+    empty: int = 0
     by_kind: dict[str, tuple[frozenset[ColumnKey], Column]] = field(default_factory=dict)
     """Names that clusters have, and one column for all that none has."""
 
@@ -264,14 +273,14 @@ class Frame:
     def _column(self, key: ColumnKey) -> Column:
         column = self._columns.get(key)
         if column is None:
-            if self._new.count >= _BUILT_BEFORE_INDEX and key[0] in _TELL_NAMES:
+            if self._new.empty >= _EMPTY_BEFORE_INDEX and key[0] in _TELL_NAMES:
                 names, empty = self._index(key)
                 if key[1:] not in names:
                     return empty
             column = build_column(key, self.size, self.clusters)
             column.freeze()
             self._columns[key] = column
-            self._new.count += 1
+            self._new.empty += key[0] in _TELL_NAMES and not _has_values(column)
         return column
 
     def _index(self, key: ColumnKey) -> tuple[frozenset[ColumnKey], Column]:
