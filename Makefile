@@ -16,8 +16,6 @@ TESTS := tests
 TARGET := both
 # Workers of the test run: one per core, but no more than a laptop stands.
 PYTEST := $(PYTHON) -m pytest -n auto --maxprocesses 4
-# One worker more than there are processors, and four at most: many of these tests wait for other processes.
-PYTEST_OF_SERVERS = $(PYTHON) -m pytest -n $$($(PYTHON) -c "import os; print(min(os.cpu_count() + 1, 4))")
 # In CI sets are walked in one order, as examples are drawn alike (tests/conftest.py): tests in virtual time run the same.
 ifdef CI
 export PYTHONHASHSEED := 0
@@ -57,7 +55,7 @@ test: $(DEV) ## Run the tests that need nothing but Python (TESTS=path for some 
 # module share what they start, so one worker runs all of them.
 test-servers: WITH := helm kube-controller-manager kube-scheduler kwok
 test-servers: $(DEV) chromium assets ## Run the tests that need a real API server, Helm, kwok or PostgreSQL
-	$(PYTEST_OF_SERVERS) --dist loadscope -m servers $(TESTS)
+	$(PYTEST) --dist loadscope -m servers $(TESTS)
 
 test-long: WITH := helm kube-controller-manager kube-scheduler kwok
 test-long: $(DEV) chromium assets ## Run all tests, with many more seeds and examples, and those that take minutes
