@@ -50,5 +50,6 @@ def tune_interpreter() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     with suppress(OSError, AttributeError):  # other C libraries have no such options, and some interpreters none at all
+        mallopt = ctypes.CDLL(None).mallopt
         for option, size in _MALLOC_OPTIONS.items():
-            ctypes.CDLL(None).mallopt(option, size)
+            mallopt(option, size)

@@ -118,17 +118,16 @@ def _build_single(rows: Rows, name: str, redaction: Redaction) -> tuple[ClusterR
 
 
 def _build_page(rows: Rows, decision: Decision, limit: int | None, cursor: str) -> tuple[tuple[ClusterRow, ...], str]:
-    start, end = _parse_cursor(cursor, decision), 0
+    start = _parse_cursor(cursor, decision)
     if limit is not None:
         limit = min(limit, max(_MOST_TESTS // max(_count_tests(decision.request), 1), 1))
     page: list[ClusterRow] = []
     following, letters = "", 0
     for place, row in enumerate(rows.list_rows()):
-        end = place
         if place < start:
             continue
         if limit is not None and (len(page) >= limit or letters >= _MOST_LETTERS):
-            following = f"{end}.{decision.digest[:_MARK]}"
+            following = f"{place}.{decision.digest[:_MARK]}"
             break
         page.append(rows.build_row(row))
         letters += sum(len(line) for rejection in page[-1].rejections for line in rejection.lines)

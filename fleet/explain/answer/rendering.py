@@ -141,9 +141,8 @@ def _render_head(answer: Answer, page: Page) -> str:
 def _render_problems(answer: Answer) -> list[str]:
     """What keeps the decision from being made."""
     verdict = answer.verdict
-    lines = [f"{problem.field}: {problem.message}" for problem in verdict.problems[:PROBLEMS_SHOWN]]
-    more = len(verdict.problems) - len(lines)
-    return [*lines, *([f"… and {more} more"] if more else []), *filter(None, [verdict.error])]
+    lines = [f"{problem.field}: {problem.message}" for problem in verdict.problems]
+    return [*_cut_lines(lines, PROBLEMS_SHOWN), *filter(None, [verdict.error])]
 
 
 def _render_status_notes(answer: Answer) -> Iterator[str]:
@@ -390,7 +389,7 @@ def _render_remarks(answer: Answer) -> str:
     known = {remark.subject for remark in answer.remarks if remark.kind in ("unknown-label", "unknown-cluster")}
     lines = [describe_warning(warning) for warning in answer.attempt.warnings if warning.subject not in known]
     lines += [describe_cluster(stranger) for stranger in answer.attempt.strangers if stranger.name not in known]
-    lines[REMARKS_SHOWN:] = [f"… and {len(lines) - REMARKS_SHOWN} more"] if len(lines) > REMARKS_SHOWN else []
+    lines = _cut_lines(lines, REMARKS_SHOWN)
     lines += [f"clusters you may not read, counted and not named: {answer.redacted}"] if answer.redacted else []
     return _render_list("REMARKS", lines)
 
@@ -423,6 +422,10 @@ def _render_next(step: str, page: Page) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def _cut_lines(lines: list[str], most: int) -> list[str]:
+    return [*lines[:most], f"… and {len(lines) - most} more"] if len(lines) > most else lines
 
 
 def _render_list(head: str, lines: Sequence[str]) -> str:

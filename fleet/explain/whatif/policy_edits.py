@@ -14,7 +14,7 @@ import msgspec
 
 from fleet.errors import InputError
 from fleet.explain.whatif.edits import Edit, Patch, RelaxAffinity, RelaxSpread, SetCount, Tolerate
-from fleet.framework.policy.terms import LabelTest, PropertyRef, PropertyTest
+from fleet.framework.policy.terms import LabelTest, PropertyRef, PropertyTest, label_tests
 from fleet.framework.request import SCHEDULE_ANYWAY
 from fleet.model.decoding import drop_nulls
 from fleet.model.keys import (
@@ -36,7 +36,6 @@ from fleet.model.views import (
     PolicySnapshotStatus,
     PropertyRequirement,
     PropertySelector,
-    SelectorRequirement,
     Toleration,
     TopologySpreadConstraint,
 )
@@ -165,8 +164,10 @@ def _take_out(term: ClusterSelectorTerm, full: str) -> ClusterSelectorTerm:
     labels, properties = term.label_selector, term.property_selector
     if labels is not None:
         equal = (labels.match_labels or {}).items()
-        pairs = {key: value for key, value in equal if _read_pair(key, value).full != full}
-        others = tuple(each for each in labels.match_expressions if _read_label(each).full != full)
+        pairs = {key: value for key, value in equal if LabelTest(key, "In", (value,)).full != full}
+        others = tuple(
+            each for each in labels.match_expressions if LabelTest(each.key, each.operator, each.values).full != full
+        )
         labels = LabelSelector(pairs or None, others)
     if properties is not None:
         kept = tuple(each for each in properties.match_expressions if _read_property(each).full != full)
@@ -175,19 +176,9 @@ def _take_out(term: ClusterSelectorTerm, full: str) -> ClusterSelectorTerm:
 
 
 def _list_expressions(term: ClusterSelectorTerm) -> Iterator[LabelTest | PropertyTest]:
-    if term.label_selector is not None:
-        yield from (_read_pair(*pair) for pair in sorted((term.label_selector.match_labels or {}).items()))
-        yield from map(_read_label, term.label_selector.match_expressions)
+    yield from label_tests(term.label_selector)
     if term.property_selector is not None:
         yield from map(_read_property, term.property_selector.match_expressions)
-
-
-def _read_pair(key: str, value: str) -> LabelTest:
-    return LabelTest(key, "In", (value,))
-
-
-def _read_label(expression: SelectorRequirement) -> LabelTest:
-    return LabelTest(expression.key, expression.operator, expression.values)
 
 
 def _read_property(expression: PropertyRequirement) -> PropertyTest:

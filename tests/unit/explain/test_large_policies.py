@@ -260,14 +260,22 @@ def test_an_answer_has_no_more_bytes_than_a_page_of_its_clusters_and_the_policy_
     assert len(render(answer)) < ROOM_FOR_A_PAGE
 
 
+def a_long_expression(number: int) -> Json:
+    return {"key": f"key-{number}", "operator": "In", "values": [f"{'x' * 60}{n}" for n in range(20)]}
+
+
+LONG_LINES = pick_three(
+    {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "clusterSelectorTerms": [{"labelSelector": {"matchExpressions": [*map(a_long_expression, range(20))]}}] * 20
+        }
+    }
+)
+"""Of which as much fails on every cluster as is listed."""
+
+
 def test_a_page_of_clusters_ends_early_and_the_next_ones_have_the_others() -> None:
-    values = [
-        {"key": f"key-{number}", "operator": "In", "values": [f"{'x' * 60}{n}" for n in range(20)]}
-        for number in range(20)
-    ]
-    selectors = [{"labelSelector": {"matchExpressions": values}}] * 20
-    policy = pick_three({"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": selectors}})
-    scenario = a_scenario_with(policy, MANY)
+    scenario = a_scenario_with(LONG_LINES, MANY)
     decision, cursor = scenario.decide(), ""
     pages: list[list[str]] = []
     while cursor or not pages:
@@ -281,10 +289,7 @@ def test_a_page_of_clusters_ends_early_and_the_next_ones_have_the_others() -> No
 
 
 def test_without_a_limit_an_answer_has_all_clusters() -> None:
-    values = [{"key": f"key-{n}", "operator": "In", "values": [f"{'x' * 60}{v}" for v in range(20)]} for n in range(20)]
-    selectors = [{"labelSelector": {"matchExpressions": values}}] * 20
-    policy = pick_three({"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": selectors}})
-    scenario = a_scenario_with(policy, MANY)
+    scenario = a_scenario_with(LONG_LINES, MANY)
     answer = build_answer(scenario.question, scenario.decide(), limit=None)
 
     assert len(answer.attempt.clusters) == len(MANY)
