@@ -7,6 +7,8 @@ import gc
 import logging
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +30,8 @@ LOGGERS = [
 """Those that a process of Fleet configures."""
 SIGNALS = signal.SIGINT, signal.SIGTERM
 """Those that it waits for. Event loops of uvloop keep them when they are closed."""
+ALONE = "FLEET_TEST_ALONE"
+"""Set in the process that a test marked `alone` has for itself."""
 
 # No deadline, and slow drawing is no mistake: a busy machine is not a failure, pytest-timeout catches what hangs. In CI
 # the examples are the same in every run, so that a change is judged by what it changed; the search for new ones happens
@@ -80,6 +84,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("there is no cel-expr-python for this Python")
     if item.get_closest_marker("long") and not LONG:
         pytest.skip("long: runs with FLEET_LONG=1 (make test-long)")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test marked `alone` without the threads of fixtures that live as long as the worker."""
+    if not pyfuncitem.get_closest_marker("alone") or ALONE in os.environ:
+        return None
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-m", "", pyfuncitem.nodeid]
+    run = subprocess.run(
+        command, cwd=pyfuncitem.config.rootpath, env={**os.environ, ALONE: "1"}, capture_output=True, text=True
+    )
+    if run.returncode:
+        pytest.fail(f"{run.stdout}{run.stderr}", pytrace=False)
+    return True
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ MOST_MORE: Final = 2 * ROUNDS
 """Live objects that every turn adds: kept by one event in ten, it would be more."""
 
 
+@pytest.mark.alone
 def test_live_objects_do_not_grow_with_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "EVENTS_KEPT", 50)
 

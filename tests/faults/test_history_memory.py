@@ -37,7 +37,7 @@ from tests.faults.test_history_unavailable import locked, until_unavailable
 from tests.unit.history.sources import an_attempt
 from tests.vectors.engine import profile_for
 
-pytestmark = pytest.mark.servers  # as many records as a busy hub makes in hours
+pytestmark = [pytest.mark.alone, pytest.mark.servers]  # as many records as a busy hub makes in hours
 
 FILE: Final = "history.sqlite"
 MILLION: Final = 1_000_000

@@ -23,7 +23,7 @@ from tests.faults.acting import running
 from tests.faults.hub_api import a_hub
 from tests.faults.virtual import virtual
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(600)]
 
 PLACEMENTS: Final = 100
 ATTEMPTS: Final = 10_000 if LONG else 2000

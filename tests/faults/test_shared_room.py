@@ -182,6 +182,7 @@ async def test_X_21_entries_go_once_their_bindings_are_known(tmp_path: Path) -> 
         assert await list_bound_by(scene.world) == {"web": "ams"}
 
 
+@pytest.mark.alone
 @virtual
 async def test_X_21_nothing_is_kept_of_clusters_that_are_gone(tmp_path: Path) -> None:
     names = [f"ams-{number}" for number in range(5)]
