@@ -12,7 +12,7 @@ from fleet.cli.output.console import print_rows
 from fleet.errors import ConfigurationError
 from fleet.framework.handle import NoWatches, OfflineHandle
 from fleet.framework.profiles.adapter import adapt
-from fleet.framework.profiles.discovery import list_installed, register_installed
+from fleet.framework.profiles.discovery import list_installed, read_entries, register_installed
 from fleet.framework.profiles.profile import METHODS
 from fleet.framework.profiles.registry import Registry
 from fleet.framework.testing.conformance import ConformanceError, check
@@ -108,12 +108,12 @@ profiles:
 
 
 def list_known_plugins() -> int:
-    installed, registry, failed = list_installed(), in_tree_registry(), False
+    entries, registry, failed = read_entries(), in_tree_registry(), False
     rows = [(name, _list_hooks(registry, name), "in-tree") for name in sorted(registry)]
-    for name, origin in installed.items():
+    for name, origin in list_installed(entries).items():
         try:
-            register_installed(registry, only=[name])
-            rows.append((name, _list_hooks(registry, name), origin.removeprefix("distribution ")))
+            register_installed(registry, only=[name], entries=entries)
+            rows.append((name, _list_hooks(registry, name), origin))
         except ConfigurationError as error:
             failed = True
             sys.stderr.write(f"error: {error}\n")

@@ -21,14 +21,15 @@ GROUP: Final = "fleet.plugins"
 def register_installed(
     registry: Registry, *, only: Collection[str] | None = None, entries: Iterable[EntryPoint] | None = None
 ) -> tuple[str, ...]:
-    """Add the installed plugins, all of them or those in `only`; their names, sorted.
+    """Add the installed plugins, all of them or those in `only`; their names, sorted. `entries` may have been read
+    before.
 
     Either every plugin is added, or none, and a ConfigurationError names all that could not be added.
     """
-    listed = entry_points(group=GROUP) if entries is None else entries
+    listed = read_entries() if entries is None else entries
     wanted = sorted(
         (entry for entry in listed if only is None or entry.name in only),
-        key=lambda entry: (entry.name, _origin(entry)),
+        key=lambda entry: (entry.name, _locate(entry)),
     )
     problems: list[str] = []
     factories: dict[str, PluginFactory] = {}
@@ -36,7 +37,7 @@ def register_installed(
     for entry in wanted:
         try:
             factories[entry.name] = _load_factory(entry, taken)
-            taken[entry.name] = _origin(entry)
+            taken[entry.name] = _locate(entry)
         except ConfigurationError as error:
             problems.append(str(error))
     if problems:
@@ -45,18 +46,19 @@ def register_installed(
     return tuple(factories)
 
 
-def list_installed() -> dict[str, str]:
-    """The distribution of each installed plugin, by the plugin's name; nothing is imported."""
-    return {entry.name: _origin(entry) for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}
+def read_entries() -> tuple[EntryPoint, ...]:
+    """Of all plugins that are installed. Reads the metadata of all distributions, and imports nothing."""
+    return tuple(entry_points(group=GROUP))
 
 
-def find_distribution(name: str) -> str:
-    """Name and version of the distribution that brings an installed plugin."""
-    return list_installed().get(name, "").removeprefix("distribution ")
+def list_installed(entries: Iterable[EntryPoint] | None = None) -> dict[str, str]:
+    """The distribution of each installed plugin, name and version, by the plugin's name."""
+    listed = read_entries() if entries is None else entries
+    return {entry.name: _origin(entry) for entry in sorted(listed, key=lambda entry: entry.name)}
 
 
 def _load_factory(entry: EntryPoint, taken: dict[str, str]) -> PluginFactory:
-    where = f"{_origin(entry)}, entry point {entry.name} = {entry.value}"
+    where = f"{_locate(entry)}, entry point {entry.name} = {entry.value}"
     if entry.name in taken:
         raise ConfigurationError(f"{where}: a plugin named {entry.name} already exists ({taken[entry.name]})")
     try:
@@ -68,5 +70,9 @@ def _load_factory(entry: EntryPoint, taken: dict[str, str]) -> PluginFactory:
     return factory
 
 
+def _locate(entry: EntryPoint) -> str:
+    return f"distribution {_origin(entry)}"
+
+
 def _origin(entry: EntryPoint) -> str:
-    return "distribution unknown" if entry.dist is None else f"distribution {entry.dist.name} {entry.dist.version}"
+    return "unknown" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"

@@ -15,7 +15,7 @@ from fleet.errors import ConfigurationError
 from fleet.framework.arguments import RawArgs
 from fleet.framework.handle import NoWatches, OfflineHandle
 from fleet.framework.profiles.adapter import adapt, is_scalar
-from fleet.framework.profiles.discovery import find_distribution, list_installed, register_installed
+from fleet.framework.profiles.discovery import list_installed, read_entries, register_installed
 from fleet.framework.profiles.extender import ExtenderRef
 from fleet.framework.profiles.profile import (
     METHODS,
@@ -62,9 +62,7 @@ def build_profiles(settings: Settings) -> tuple[tuple[Profile, ...], Registry]:
     if not settings.profiles:
         return (_build_default(settings),), registry
     problems: list[str] = []
-    _register_plugins(registry, settings.profiles, lambda origin, text: problems.append(_locate(origin, text)))
-    profiles = [_Builder(settings, document, registry, problems).build() for document in settings.profiles]
-    problems += _find_conflicts(profiles, settings.profiles, problems)
+    profiles = _build_documents(settings, registry, problems)
     if problems:
         raise ConfigurationError("\n".join(dict.fromkeys(problems)))
     return tuple(profiles), registry
@@ -72,22 +70,24 @@ def build_profiles(settings: Settings) -> tuple[tuple[Profile, ...], Registry]:
 
 def find_more_problems(settings: Settings, problems: Sequence[str]) -> list[str]:
     """Of the profiles in a document that has these problems, all that do not follow from these."""
-    registry, collected = in_tree_registry(), [*problems]
-    _register_plugins(registry, settings.profiles, lambda origin, text: collected.append(_locate(origin, text)))
-    profiles = [_Builder(settings, document, registry, collected).build() for document in settings.profiles]
-    collected += _find_conflicts(profiles, settings.profiles, collected)
+    collected = [*problems]
+    _build_documents(settings, in_tree_registry(), collected)
     known = {_find_place(problem) for problem in problems}
     return [problem for problem in dict.fromkeys(collected) if _find_place(problem) not in known]
+
+
+def _build_documents(settings: Settings, registry: Registry, problems: list[str]) -> list[Profile]:
+    """Adds the plugins that they name to the registry, and what is wrong to the problems."""
+    documents = settings.profiles
+    packages = _register_plugins(registry, documents, lambda origin, text: problems.append(_locate(origin, text)))
+    profiles = [_Builder(settings, document, registry, packages, problems).build() for document in documents]
+    problems += _find_conflicts(profiles, documents, problems)
+    return profiles
 
 
 def _find_place(problem: str) -> str:
     """Origin and path."""
     return ": ".join(problem.split(": ")[:2])
-
-
-def find_package(name: str) -> str:
-    """Name and version of the distribution of a plugin; empty for one that is in-tree."""
-    return "" if name in in_tree_registry() else find_distribution(name)
 
 
 def describe_deviation(profile: Profile) -> str:
@@ -132,11 +132,13 @@ def _list_extenders(settings: Settings) -> tuple[ExtenderRef, ...]:
 # --- plugins ----------------------------------------------------------------------------------------------------------
 
 
-def _register_plugins(registry: Registry, documents: Sequence[ProfileDocument], report: Report) -> None:
-    """Those of installed distributions that a profile names."""
+def _register_plugins(registry: Registry, documents: Sequence[ProfileDocument], report: Report) -> Mapping[str, str]:
+    """Those of installed distributions that a profile names. The distribution of each that is installed."""
     listed = [each for document in documents for each in _list_names(document)]
     foreign = [each for each in listed if each[0] not in registry and each[0] != ALL]
-    known = {*registry, *list_installed()} if foreign else set()  # reads the metadata of all distributions
+    entries = read_entries() if foreign else ()
+    packages = list_installed(entries)
+    known = {*registry, *packages}
     for name, origin, path in foreign:
         if name in registry:  # by now
             continue
@@ -146,9 +148,10 @@ def _register_plugins(registry: Registry, documents: Sequence[ProfileDocument], 
             report(origin, f"{path}: no plugin named {name} exists; {_NEEDS_NO_PLUGIN.get(name, hint)}")
             continue
         try:
-            register_installed(registry, only=[name])
+            register_installed(registry, only=[name], entries=entries)
         except ConfigurationError as error:
             report(origin, f"{path}: {error}")
+    return {name: origin for name, origin in packages.items() if name not in in_tree_registry()}
 
 
 def _list_names(document: ProfileDocument) -> Iterator[tuple[str, str, str]]:
@@ -177,9 +180,16 @@ def _choice(ref: PluginRef) -> PluginChoice:
 
 
 class _Builder:
-    def __init__(self, settings: Settings, document: ProfileDocument, registry: Registry, problems: list[str]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        document: ProfileDocument,
+        registry: Registry,
+        packages: Mapping[str, str],
+        problems: list[str],
+    ) -> None:
         self._settings, self._document, self._registry = settings, document, registry
-        self._problems = problems
+        self._packages, self._problems = packages, problems
         self._configs = {config.name: config for config in document.plugin_config}
         self._defaults: Mapping[str, Mapping[str, Any]] = settings.profile_changes()["args"]
         self._plugins: dict[str, Any] = {}
@@ -317,7 +327,7 @@ class _Builder:
             reserve_fallback=bool(document.reserve_fallback),
             partial_permit=bool(document.partial_permit),
             extenders=_list_extenders(settings),
-            packages={name: origin for name in names if (origin := find_package(name))},
+            packages={name: self._packages[name] for name in names if name in self._packages},
             has_secrets=any(config.args != redact_all(config.written) for config in document.plugin_config),
             **changes,
         )

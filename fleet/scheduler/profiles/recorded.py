@@ -10,10 +10,9 @@ import structlog
 
 from fleet.errors import ConfigurationError
 from fleet.framework.handle import NoWatches, OfflineHandle
-from fleet.framework.profiles.discovery import register_installed
+from fleet.framework.profiles.discovery import list_installed, read_entries, register_installed
 from fleet.framework.profiles.profile import CompiledProfile, compile_profile, parse_profile
 from fleet.history import ReplayInputs
-from fleet.scheduler.profiles.configuration import find_package
 from fleet.scheduler.profiles.frameworks import CompiledProfiles
 from plugins import in_tree_registry
 
@@ -39,8 +38,10 @@ def build_recorded(document: bytes) -> CompiledProfile | None:
         profile = parse_profile(document, scheduler_name=_RECORDED)
         names = {ref.name for refs in profile.plugins.values() for ref in refs}
         registry = in_tree_registry()
-        register_installed(registry, only=names - set(registry))
-        packages = {name: package for name in names if (package := find_package(name))}
+        foreign = names - set(registry)
+        entries = read_entries() if foreign else ()
+        register_installed(registry, only=foreign, entries=entries)
+        packages = {name: origin for name, origin in list_installed(entries).items() if name in foreign}
         return compile_profile(registry, replace(profile, packages=packages), OfflineHandle(watches=NoWatches()))
     except ConfigurationError as error:
         log.warning("a recorded profile cannot be built again", error=str(error))
