@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 from starlette.middleware import Middleware
 
 from api.app import create_app
@@ -27,6 +26,7 @@ from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.settings import load_settings
 from tests.api.stage import ADMIN, AUTHOR, OPERATOR, OVERSEER, PATIENT, TOKENS, Stage, a_hub_with, grant_all
 from tests.e2e.world import World, controlled
+from tests.fast_yaml import safe_dump, safe_dump_all
 from tests.unit.cli.conftest import Fleet, fleet, home
 from tests.unit.cli.manifests import Manifest, member, sized, wanting
 from tests.unit.cli.profiled import HEAD
@@ -69,7 +69,7 @@ async def staged(
 ) -> AsyncIterator[Stage]:
     """A fleet under a controller with the profile, and its API."""
     file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump({**HEAD, **QUEUE, "profiles": [profile]}), encoding="utf-8")
+    file.write_text(safe_dump({**HEAD, **QUEUE, "profiles": [profile]}), encoding="utf-8")
     hub = a_hub_with(TOKENS)
     world = World(hub)
     await grant_all(world)
@@ -109,8 +109,8 @@ def test_W_17_a_scenario_gives_the_digests_and_moves_of_the_command_and_of_the_c
     report = answer.json()
     capsys.readouterr()  # the log of the controller
     files, scenario = tmp_path / "fleet.yaml", tmp_path / "scenario.yaml"
-    files.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
-    scenario.write_text(yaml.safe_dump({**SCENARIO, "steps": EVENTS, "until": UNTIL}), encoding="utf-8")
+    files.write_text(safe_dump_all(manifests), encoding="utf-8")
+    scenario.write_text(safe_dump({**SCENARIO, "steps": EVENTS, "until": UNTIL}), encoding="utf-8")
     config = tmp_path / "config.yaml"
     given = ("-f", str(files), "--scenario", str(scenario), "--config", str(config), "--now", report["start"])
     played = read_report(json.loads(fleet("simulate", *given, "-o", "json").out))

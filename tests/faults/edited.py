@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-import yaml
-
 from fleet.cli.client.hub_objects import list_deciding_documents
 from fleet.cli.commands.apply import ApplyOptions, KindResolver, apply_document
 from fleet.cli.commands.simulation.diff import DiffQuestion, build_report
@@ -26,6 +24,7 @@ from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, Place
 from fleet.scheduler.profiles.frameworks import build_compiled_profiles
 from fleet.settings import Settings
 from tests.e2e.world import World
+from tests.fast_yaml import safe_dump_all
 
 Json = dict[str, Any]
 
@@ -59,7 +58,7 @@ class Edit:
 
     @property
     def text(self) -> str:
-        return yaml.safe_dump_all(self.documents, sort_keys=False)
+        return safe_dump_all(self.documents, sort_keys=False)
 
     def __str__(self) -> str:
         return f"{self.text}deleted: {self.deleted}"

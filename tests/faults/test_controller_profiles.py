@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 from structlog.testing import capture_logs
 
 from fleet.clock import SECOND
@@ -28,6 +27,7 @@ from fleet.scheduler.queue.item import QueueItem
 from tests.doubles import Rejecting, RejectingOneByOne
 from tests.e2e.hub import soon
 from tests.e2e.world import configured
+from tests.fast_yaml import safe_dump
 from tests.faults.configured import HEAD, Scene, a_scene
 from tests.faults.hub_api import a_hub
 from tests.faults.virtual import virtual
@@ -92,7 +92,7 @@ def document_of(*profiles: dict[str, Any], **hooks: list[str]) -> str:
     enabled = {
         hook: {"enabled": [{"name": name} for name in names]} for hook, names in {**BASIC_HOOKS, **hooks}.items()
     }
-    return yaml.safe_dump({"profiles": list(profiles) or [{"base": "Empty", "plugins": enabled}]}, sort_keys=False)
+    return safe_dump({"profiles": list(profiles) or [{"base": "Empty", "plugins": enabled}]}, sort_keys=False)
 
 
 @contextmanager

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fleet.cli.input.documents import ParsedDocument, parse_documents
 from fleet.cli.input.files import SourceText
 from fleet.cli.input.objects import InputObject, read_objects
 from fleet.cli.input.problems import Findings
 from fleet.cli.input.simulation_inputs import SimulationInputs, read_inputs
+from tests.fast_yaml import safe_dump_all
 
 Manifest = dict[str, Any]
 
@@ -123,7 +122,7 @@ def options(placement: str, **spec: Any) -> Manifest:
 
 def written(folder: Path, *manifests: Manifest, name: str = "all.yaml") -> Path:
     path = folder / name
-    path.write_text(yaml.safe_dump_all(manifests, sort_keys=False), encoding="utf-8")
+    path.write_text(safe_dump_all(manifests, sort_keys=False), encoding="utf-8")
     return path
 
 
@@ -141,7 +140,7 @@ def objects(text: str) -> tuple[list[InputObject], list[str]]:
 
 
 def complaints_about(*manifests: Manifest) -> list[str]:
-    return objects(yaml.safe_dump_all(manifests, sort_keys=False))[1]
+    return objects(safe_dump_all(manifests, sort_keys=False))[1]
 
 
 def inputs(folder: Path, *manifests: Manifest) -> tuple[SimulationInputs, Findings]:

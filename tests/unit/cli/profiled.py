@@ -8,11 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-import yaml
-
 from fleet.framework.context import HookContext
 from fleet.framework.profiles.adapter import adapt
 from fleet.framework.profiles.profile import METHODS
+from tests.fast_yaml import safe_dump, safe_dump_all
 from tests.installed import installed_doubles
 from tests.unit.cli.conftest import Fleet, Ran
 from tests.unit.cli.manifests import Manifest, member, placement
@@ -100,7 +99,7 @@ class Simulator:
     ) -> Ran:
         files = [member(each) if isinstance(each, str) else each for each in clusters]
         files += objects or [placement("web", placementType="PickN", numberOfClusters=number)]
-        fleet = self._write("fleet.yaml", yaml.safe_dump_all(files))
+        fleet = self._write("fleet.yaml", safe_dump_all(files))
         return self._fleet("simulate", "-f", str(fleet), "--config", str(self.configure(*plugins, **profile)), *output)
 
     def configure(
@@ -125,7 +124,7 @@ class Simulator:
             for hook, names in {**lists, **(hooks or {})}.items()
         }
         document = {**HEAD, "profiles": [{"base": "Empty", "plugins": enabled, **fields}, *others]}
-        return self._write("config.yaml", yaml.safe_dump(document, sort_keys=False))
+        return self._write("config.yaml", safe_dump(document, sort_keys=False))
 
     def _install(self, factories: Mapping[str, Callable[..., Any]]) -> None:
         self._count += 1
@@ -165,12 +164,12 @@ def simulate_profile(folder: Path, fleet: Fleet, now: str, *more: str) -> Run:
 
     def simulated(*manifests: Manifest, options: Sequence[str] = ("-o", "json"), **args: Mapping[str, Any]) -> Ran:
         files, config = folder / "fleet.yaml", folder / "config.yaml"
-        files.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
+        files.write_text(safe_dump_all(manifests), encoding="utf-8")
         given = [{"name": name, "args": dict(content)} for name, content in args.items()]
         profile: dict[str, Any] = {"base": "ExtendedProfile", **({"pluginConfig": given} if given else {})}
         if more:
             profile["plugins"] = {"multiPoint": {"enabled": [{"name": name} for name in more]}}
-        config.write_text(yaml.safe_dump({**HEAD, "profiles": [profile]}), encoding="utf-8")
+        config.write_text(safe_dump({**HEAD, "profiles": [profile]}), encoding="utf-8")
         return fleet("simulate", "-f", str(files), "--config", str(config), "--now", now, *options)
 
     return simulated

@@ -20,6 +20,7 @@ from fleet.errors import ConfigurationError
 from fleet.model.keys import SCHEDULER_NAME
 from fleet.operator.configuration import review_config
 from fleet.settings.document.substitution import NamedSources
+from tests.fast_yaml import safe_dump, safe_dump_all
 from tests.installed import an_installed_package, lettered_plugins
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.manifests import member, placement, written
@@ -624,7 +625,7 @@ def test_a_simulation_decides_with_the_profile_that_a_placement_names(
         placement | {"metadata": {"name": "web", "annotations": {SCHEDULER_NAME: "mine"}}},
         placement | {"metadata": {"name": "other"}},
     ]
-    objects.write_text(yaml.safe_dump_all(both), encoding="utf-8")
+    objects.write_text(safe_dump_all(both), encoding="utf-8")
     options = simulating(objects, document)
 
     assert run_simulate(options) == 0
@@ -649,7 +650,7 @@ def test_F3_137_a_simulation_reads_the_numbers_of_the_document(
             }
         ],
     }
-    document.write_text(HEAD + yaml.safe_dump(config), encoding="utf-8")
+    document.write_text(HEAD + safe_dump(config), encoding="utf-8")
     objects = tmp_path / "objects.yaml"
     identity = {"kind": "User", "name": "agent"}
     kind = {"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster"}
@@ -660,7 +661,7 @@ def test_F3_137_a_simulation_reads_the_numbers_of_the_document(
         "spec": {"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]},
     }
     clusters = [kind | {"metadata": {"name": name}, "spec": {"identity": identity}} for name in "abc"]
-    objects.write_text(yaml.safe_dump_all([placement, *clusters]), encoding="utf-8")
+    objects.write_text(safe_dump_all([placement, *clusters]), encoding="utf-8")
     options = simulating(objects, document, why=("a", "c"))
 
     run_simulate(options)

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-import yaml
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
@@ -24,6 +23,7 @@ from fleet.framework.status import Code, Status
 from fleet.framework.types import Component, Reason, ReasonTable, Verdict
 from plugins import IN_TREE
 from tests.doubles import Answering, Rejecting, Scoring, limited_to
+from tests.fast_yaml import safe_dump, safe_dump_all
 from tests.oracle.documents import Json
 from tests.property.test_plugins_reference import REFERENCES, Case, Reference
 from tests.unit.cli.conftest import Fleet
@@ -56,8 +56,8 @@ Decide = Callable[..., Report]
 def simulate(tmp_path: Path, fleet: Fleet) -> Decide:
     def simulated(*manifests: Manifest, base: str = "DefaultProfile", **plugins: Any) -> Report:
         files, config = tmp_path / "objects.yaml", tmp_path / "profile.yaml"
-        files.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
-        config.write_text(yaml.safe_dump({**HEAD, "profiles": [{"base": base, "plugins": plugins}]}), encoding="utf-8")
+        files.write_text(safe_dump_all(manifests), encoding="utf-8")
+        config.write_text(safe_dump({**HEAD, "profiles": [{"base": base, "plugins": plugins}]}), encoding="utf-8")
         ran = fleet("simulate", "-f", str(files), "--config", str(config), "--now", NOW, "-o", "json")
         (decision,) = json.loads(ran.out)["decisions"]
         found: Report = decision
@@ -378,7 +378,7 @@ def test_F3_033_every_value_of_an_attempt_is_kept_under_its_hook_and_plugin(simu
     seer = Noting("Seer", pre_score=pre_score)
     config = simulator.configure(seer, base="ExtendedProfile")
     objects = config.parent / "objects.yaml"
-    objects.write_text(yaml.safe_dump_all([*a_fleet(1), web(topologySpreadConstraints=SPREAD)]), encoding="utf-8")
+    objects.write_text(safe_dump_all([*a_fleet(1), web(topologySpreadConstraints=SPREAD)]), encoding="utf-8")
 
     ran = fleet("simulate", "-f", str(objects), "--config", str(config))
 

@@ -15,6 +15,7 @@ import yaml
 
 from fleet.cli.output.diff_report import build_schema
 from tests.extender import an_extender, forbid
+from tests.fast_yaml import safe_dump
 from tests.unit.cli.conftest import Fleet, Ran
 from tests.unit.cli.manifests import LONG_AGO, Manifest, binding, member, placement, snapshot, written
 
@@ -170,7 +171,7 @@ def test_extenders_are_asked_when_the_user_says_so(diff: Diff, tmp_path: Path) -
     with an_extender() as extender:
         extender.answer = forbid("d", because="over budget in July")
         extenders = [{"name": "budget", "urlPrefix": extender.url, "filterVerb": "filter", "bindVerb": "bind"}]
-        config.write_text(yaml.safe_dump({**HEAD, "extenders": extenders}), encoding="utf-8")
+        config.write_text(safe_dump({**HEAD, "extenders": extenders}), encoding="utf-8")
         options = ("--config", str(config), *JSON)
         toleration: Any = {"tolerations": [{"key": "gpu", "operator": "Exists"}]}
         wider = placement("web", placementType="PickN", numberOfClusters=3, **required(env="prod"), **toleration)
@@ -326,7 +327,7 @@ def test_lists_folders_and_standard_input_are_read(
     folder = tmp_path / "change"
     folder.mkdir()
     written(folder, web(2, env="test"), name="web.yaml")
-    bundle = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": a_hub()})
+    bundle = safe_dump({"apiVersion": "v1", "kind": "List", "items": a_hub()})
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(bundle.encode())))
 
     ran = fleet("diff", "--base", "-", "-f", str(folder))

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import trustme
-import yaml
 
 from fleet.cli.client.connection import ConnectionOptions, find_connection
 from fleet.cli.client.hub_credentials import HubCredentials
@@ -20,6 +19,7 @@ from fleet.cli.client.requests import ApiRefusal, ApiRequest, fetch_json, open_s
 from fleet.errors import ConfigurationError
 from fleet.kube.client.kubeconfig import read_kubeconfig
 from tests.certificates import shake_hands
+from tests.fast_yaml import safe_dump
 from tests.unit.cli.scripted_api import Asked, Said, ScriptedApi, in_json, in_lines, refused
 
 WHY = "/apis/explain.fleet/v1/placements/-/web/why"
@@ -40,7 +40,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
             "clusters": [{"name": "hub", "cluster": {"server": server, **cluster}}],
             "users": [{"name": "me", "user": user}],
         }
-        file.write_text(yaml.safe_dump(content))
+        file.write_text(safe_dump(content))
         return file
 
     return written

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
 from fleet.cli.input.documents import parse_documents
 from fleet.cli.input.files import SourceText
 from fleet.cli.input.objects import read_objects
 from fleet.cli.input.problems import Findings
+from tests.fast_yaml import safe_dump, safe_dump_all
 from tests.unit.cli.manifests import Manifest, complaints_about, member, objects, placement
 
 
 def named(*manifests: Manifest) -> list[str]:
-    found, problems = objects(yaml.safe_dump_all(manifests))
+    found, problems = objects(safe_dump_all(manifests))
     assert problems == []
     return [str(one) for one in found]
 
@@ -23,7 +23,7 @@ def document(api_version: str, kind: str) -> Manifest:
 
 
 def complaint(manifest: object) -> str:
-    (problem,) = objects(yaml.safe_dump(manifest))[1]
+    (problem,) = objects(safe_dump(manifest))[1]
     return problem.removeprefix("x.yaml:1: ")
 
 
@@ -49,7 +49,7 @@ def test_a_list_may_be_empty() -> None:
 
 
 def test_a_mistake_in_an_item_has_the_line_of_the_item() -> None:
-    text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [member("a"), {"kind": "x"}]}, sort_keys=False)
+    text = safe_dump({"apiVersion": "v1", "kind": "List", "items": [member("a"), {"kind": "x"}]}, sort_keys=False)
     line = text[: text.index("- kind: x")].count("\n") + 1
 
     assert objects(text)[1] == [f"x.yaml:{line}: x (no name): apiVersion missing: every object needs both"]
@@ -97,9 +97,7 @@ def test_what_is_no_object_of_a_known_kind_is_told(manifest: object, want: str) 
 
 def test_kinds_of_others_are_left_out_and_counted() -> None:
     findings = Findings()
-    text = yaml.safe_dump_all(
-        [document("apps/v1", "Deployment"), document("apps/v1", "Deployment"), document("v1", "Pod")]
-    )
+    text = safe_dump_all([document("apps/v1", "Deployment"), document("apps/v1", "Deployment"), document("v1", "Pod")])
 
     assert read_objects(parse_documents(SourceText("x.yaml", text), findings), findings) == []
     assert findings.details == ["ignored, not Fleet's own: 2 Deployment.apps/v1, 1 Pod.v1"]
@@ -114,7 +112,7 @@ def test_objects_of_other_projects_are_noted_once_per_project() -> None:
         ("cluster.open-cluster-management.io/v1", "ManagedCluster"),
         ("notkarmada.io/v1", "Thing"),
     ]
-    text = yaml.safe_dump_all([document(group, kind) for group, kind in kinds])
+    text = safe_dump_all([document(group, kind) for group, kind in kinds])
 
     assert read_objects(parse_documents(SourceText("x.yaml", text), findings), findings) == []
     assert findings.problems == []
@@ -157,7 +155,7 @@ def test_a_namespaced_object_without_a_namespace_is_in_the_default_one() -> None
 
 
 def test_an_object_that_is_there_twice_is_told_with_both_places() -> None:
-    text = yaml.safe_dump_all([member("a"), member("b"), member("a")])
+    text = safe_dump_all([member("a"), member("b"), member("a")])
 
     (problem,) = objects(text)[1]
 
@@ -169,7 +167,7 @@ def test_a_second_object_is_told_also_when_the_first_one_is_wrong() -> None:
     wrong = member("a")
     wrong["spec"]["heartbeatPeriodSeconds"] = 9999
 
-    problems = objects(yaml.safe_dump_all([wrong, member("a")]))[1]
+    problems = objects(safe_dump_all([wrong, member("a")]))[1]
 
     assert [problem.split(": ", 2)[2].split(";")[0] for problem in problems] == [
         "spec.heartbeatPeriodSeconds: 9999 should be less than or equal to 600",

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from fleet.cli.input.edits import read_edits
 from fleet.errors import InputError
 from fleet.explain.whatif.edits import parse_edits, to_documents
+from tests.fast_yaml import safe_dump
 from tests.unit.cli import manifests
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.scripted_api import ScriptedApi, in_json, in_text
@@ -143,7 +143,7 @@ def test_a_placement_that_does_not_exist_yet_comes_from_a_file(api: ScriptedApi,
 
 def test_what_is_beside_the_placement_in_the_file_is_noted(api: ScriptedApi, fleet: Fleet, tmp_path: Path) -> None:
     api.answers(SIMULATE, simulated("Scheduled"), "new\n", state="Scheduled")
-    options = yaml.safe_dump(manifests.options("new", minTargets=1))
+    options = safe_dump(manifests.options("new", minTargets=1))
     (tmp_path / "new.yaml").write_text(f"{PLACEMENT}\n---\n{options}")
 
     ran = fleet("simulate", "--live", "-f", str(tmp_path / "new.yaml"))

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.settings import load_settings
+from tests.fast_yaml import safe_dump, safe_dump_all
 from tests.installed import an_installed_package
 from tests.unit.cli.conftest import Fleet, Ran
 from tests.unit.cli.manifests import NOW, Manifest, member, placement, sized, wanting
@@ -42,9 +42,9 @@ def play(tmp_path: Path, fleet: Fleet) -> Play:
         manifests: list[Manifest], steps: list[Json], *options: str, profile: Json | None = None, **more: str
     ) -> Ran:
         files, scenario, config = tmp_path / "fleet.yaml", tmp_path / "scenario.yaml", tmp_path / "config.yaml"
-        files.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
-        scenario.write_text(yaml.safe_dump({**SCENARIO, "steps": steps, **more}, sort_keys=False), encoding="utf-8")
-        config.write_text(yaml.safe_dump({**HEAD, **({} if profile is None else {**QUEUE, "profiles": [profile]})}))
+        files.write_text(safe_dump_all(manifests), encoding="utf-8")
+        scenario.write_text(safe_dump({**SCENARIO, "steps": steps, **more}, sort_keys=False), encoding="utf-8")
+        config.write_text(safe_dump({**HEAD, **({} if profile is None else {**QUEUE, "profiles": [profile]})}))
         given = ("--config", str(config)) if profile is not None else ()
         return fleet("simulate", "-f", str(files), "--scenario", str(scenario), *given, *options)
 
@@ -87,7 +87,7 @@ def test_W_17_a_scenario_asks_no_real_service(tmp_path: Path, fleet: Fleet, name
         "fleet.yaml": member("a"),
     }
     for file, document in files.items():
-        (tmp_path / file).write_text(yaml.safe_dump(document), encoding="utf-8")
+        (tmp_path / file).write_text(safe_dump(document), encoding="utf-8")
     config, scenario, members = (str(tmp_path / file) for file in files)
 
     ran = fleet("simulate", "-f", members, "--scenario", scenario, "--config", config)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from fleet.model.keys import REQUESTS, SCHEDULER_NAME
 from fleet.scheduler.profiles.configuration import build_profiles
 from fleet.settings import read_settings
 from fleet.settings.document.feeds import HttpSource
+from tests.fast_yaml import safe_dump, safe_dump_all
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.manifests import Manifest, binding, member, placement, snapshot
 from tests.unit.cli.profiled import HEAD
@@ -55,8 +55,8 @@ def document(static: Mapping[str, Any], *profiles: Mapping[str, Any], plugin: st
 
 
 def simulate(fleet: Fleet, folder: Path, config: Manifest, *objects: Manifest) -> list[dict[str, Any]]:
-    (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    (folder / "objects.yaml").write_text(yaml.safe_dump_all(objects), encoding="utf-8")
+    (folder / "config.yaml").write_text(safe_dump(config), encoding="utf-8")
+    (folder / "objects.yaml").write_text(safe_dump_all(objects), encoding="utf-8")
     ran = fleet("simulate", "-f", str(folder / "objects.yaml"), "--config", str(folder / "config.yaml"), "-o", "json")
     assert "error: " not in ran.err, ran.err
     decisions: list[dict[str, Any]] = json.loads(ran.out)["decisions"]
@@ -109,9 +109,9 @@ def test_T_04_a_cluster_without_a_load_scores_nothing_and_why_names_the_source(f
 
 def test_T_04_the_text_about_a_cluster_names_the_source(fleet: Fleet, tmp_path: Path) -> None:
     config, objects = tmp_path / "config.yaml", tmp_path / "objects.yaml"
-    config.write_text(yaml.safe_dump(document({"a": {"cpu": 30}}, {"feed": "load"})), encoding="utf-8")
+    config.write_text(safe_dump(document({"a": {"cpu": 30}}, {"feed": "load"})), encoding="utf-8")
     web = placement("web", placementType="PickN", numberOfClusters=2)
-    objects.write_text(yaml.safe_dump_all([web, *map(sized, "ab")]), encoding="utf-8")
+    objects.write_text(safe_dump_all([web, *map(sized, "ab")]), encoding="utf-8")
     ran = fleet("simulate", "-f", str(objects), "--config", str(config), "--why", "b")
     assert "TargetLoadPacking scores 0: feed load has no cpu for this cluster" in ran.out.splitlines()
 
@@ -153,7 +153,7 @@ def test_arguments_of_packing_that_make_no_sense_are_refused_by_their_path(
     fleet: Fleet, tmp_path: Path, args: Mapping[str, Any], problem: str
 ) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(document({"a": {"cpu": 50}}, args)), encoding="utf-8")
+    path.write_text(safe_dump(document({"a": {"cpu": 50}}, args)), encoding="utf-8")
     ran = fleet("config", "check", str(path))
     assert ran.code == 2
     assert problem in ran.out + ran.err
@@ -221,9 +221,7 @@ def test_arguments_of_its_siblings_that_make_no_sense_are_refused_by_their_path(
     fleet: Fleet, tmp_path: Path, plugin: str, args: Mapping[str, Any], problem: str
 ) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text(
-        yaml.safe_dump(document({"a": {"cpu": 50}}, {"feed": "load", **args}, plugin=plugin)), encoding="utf-8"
-    )
+    path.write_text(safe_dump(document({"a": {"cpu": 50}}, {"feed": "load", **args}, plugin=plugin)), encoding="utf-8")
     ran = fleet("config", "check", str(path))
     assert ran.code == 2
     assert problem in ran.out + ran.err
@@ -379,7 +377,7 @@ def test_a_document_of_the_other_scheduler_packs_unchanged(fleet: Fleet, tmp_pat
     path.write_text("\n".join(line for line in COMPAT.splitlines() if "token" not in line), encoding="utf-8")
     web = placement("web", placementType="PickN", numberOfClusters=1)
     web["metadata"]["annotations"] = {SCHEDULER_NAME: "load-aware"}
-    objects.write_text(yaml.safe_dump_all([web, sized("a")]), encoding="utf-8")
+    objects.write_text(safe_dump_all([web, sized("a")]), encoding="utf-8")
     ran = fleet("simulate", "-f", str(objects), "--config", str(path), "-o", "json")
     assert ran.code == 0, ran.err
     (decision,) = json.loads(ran.out)["decisions"]
@@ -462,7 +460,7 @@ def test_providers_that_make_no_sense_are_refused_by_their_path(
     fleet: Fleet, tmp_path: Path, args: Mapping[str, Any], problem: str
 ) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(document({"a": {"cpu": 50}}, args)), encoding="utf-8")
+    path.write_text(safe_dump(document({"a": {"cpu": 50}}, args)), encoding="utf-8")
     ran = fleet("config", "check", str(path))
     assert ran.code == 2
     assert f"profiles[0].pluginConfig[0].args{problem}" in ran.out + ran.err

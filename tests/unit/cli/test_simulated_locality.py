@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.fast_yaml import safe_dump_all
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.manifests import NOW, Manifest, member, placement
 from tests.unit.cli.profiled import Decide, deciding, row_of, score_of, simulate_profile, targets
@@ -94,7 +94,7 @@ def test_X_17_image_locality_of_the_other_scheduler_stands_for_it(fleet: Fleet, 
     config, files = tmp_path / "compat.yaml", tmp_path / "fleet.yaml"
     config.write_text(COMPAT, encoding="utf-8")
     manifests = holding("a"), holding("b", models="1Gi"), reading("web", "models=1Gi")
-    files.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
+    files.write_text(safe_dump_all(manifests), encoding="utf-8")
 
     converted = fleet("config", "convert", str(config))
     ran = fleet("simulate", "-f", str(files), "--config", str(config), "-o", "json")

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.fast_yaml import safe_dump
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.manifests import (
     NOW,
@@ -246,7 +246,7 @@ def test_the_diff_of_options_and_of_a_quota(tmp_path: Path, fleet: Fleet) -> Non
     hub = [sized("a", 8), sized("b", 2), wanting("web", requests="cpu=2"), quota("all", max={"cpu": "1"})]
     config = tmp_path / "config.yaml"
     profile = {"base": "ExtendedProfile", "plugins": {"multiPoint": {"enabled": [{"name": "QuotaFit"}]}}}
-    config.write_text(yaml.safe_dump({**HEAD, "profiles": [profile]}), encoding="utf-8")
+    config.write_text(safe_dump({**HEAD, "profiles": [profile]}), encoding="utf-8")
 
     def diff(*change: Manifest) -> dict[str, list[str]]:
         base, files = written(tmp_path, *hub, name="hub.yaml"), written(tmp_path, *change, name="change.yaml")
@@ -278,7 +278,7 @@ def list_low() -> list[Any]:
 def test_what_an_extender_leaves_open_is_listed_once(tmp_path: Path, fleet: Fleet) -> None:
     config = tmp_path / "config.yaml"
     extenders = [{"name": "budget", "urlPrefix": "http://127.0.0.1:9", "filterVerb": "filter"}]
-    config.write_text(yaml.safe_dump({**HEAD, "profiles": [EVICTING], "extenders": extenders}), encoding="utf-8")
+    config.write_text(safe_dump({**HEAD, "profiles": [EVICTING], "extenders": extenders}), encoding="utf-8")
     base = written(tmp_path, sized("a", 4), *list_low(), name="hub.yaml")
     files = written(tmp_path, wanting("vip", requests="cpu=1"), options("vip", priority=100), name="change.yaml")
     ran = fleet("diff", "--base", str(base), "-f", str(files), "--config", str(config), "--now", NOW)
@@ -289,7 +289,7 @@ def test_what_an_extender_leaves_open_is_listed_once(tmp_path: Path, fleet: Flee
 
 def test_that_room_may_be_made_is_noted_and_the_diff_cannot_tell(tmp_path: Path, fleet: Fleet) -> None:
     config = tmp_path / "config.yaml"
-    config.write_text(yaml.safe_dump({**HEAD, "profiles": [EVICTING]}), encoding="utf-8")
+    config.write_text(safe_dump({**HEAD, "profiles": [EVICTING]}), encoding="utf-8")
     base = written(tmp_path, sized("a", 4), *list_low(), name="hub.yaml")
     vip = wanting("vip", requests="cpu=3")
     decided = ("--config", str(config), "--now", NOW)

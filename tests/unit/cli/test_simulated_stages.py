@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.status import Code, Status
 from fleet.framework.types import Component, PluginTraits, Reason, ReasonTable, Verdict
 from tests.doubles import Rejecting, Scoring, limited_to
 from tests.extender import an_extender, forbid
+from tests.fast_yaml import safe_dump, safe_dump_all
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.manifests import NOW, Manifest, binding, member, placement, snapshot
 from tests.unit.cli.profiled import HEAD, Noting, Report, Simulator, error_of, row_of, simulating, targets
@@ -35,7 +35,7 @@ def decide(tmp_path: Path, fleet: Fleet) -> Any:
 
     def decided(*manifests: Manifest, now: str = NOW, options: Sequence[str] = ()) -> Report:
         files = tmp_path / "fleet.yaml"
-        files.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
+        files.write_text(safe_dump_all(manifests), encoding="utf-8")
         ran = fleet("simulate", "-f", str(files), "--now", now, "-o", "json", *options)
         (decision,) = json.loads(ran.out)["decisions"]
         found: Report = decision
@@ -327,11 +327,11 @@ def test_W_08_one_cluster_and_none_are_answered_in_the_same_form(simulator: Simu
 def test_F3_135_extenders_are_asked_when_the_user_says_so(fleet: Fleet, tmp_path: Path) -> None:
     objects, config = tmp_path / "fleet.yaml", tmp_path / "config.yaml"
     web = placement("web", placementType="PickN", numberOfClusters=2)
-    objects.write_text(yaml.safe_dump_all([*map(member, "abc"), web]), encoding="utf-8")
+    objects.write_text(safe_dump_all([*map(member, "abc"), web]), encoding="utf-8")
     with an_extender() as extender:
         extender.answer = forbid("b", because="over budget in July")
         extenders = [{"name": "budget", "urlPrefix": extender.url, "filterVerb": "filter"}]
-        config.write_text(yaml.safe_dump({**HEAD, "extenders": extenders}), encoding="utf-8")
+        config.write_text(safe_dump({**HEAD, "extenders": extenders}), encoding="utf-8")
         command = ["simulate", "-f", str(objects), "--config", str(config), "-o", "json"]
         silent, asked = fleet(*command), fleet(*command, "--ask-extenders")
 

@@ -19,10 +19,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
-import yaml
 
 from fleet.cli.client.connection import ApiConnection
 from fleet.cli.commands.serve.ui import open_explorer, show_link, write_page
+from tests.fast_yaml import safe_dump
 from tests.unit.cli.scripted_api import Asked, Said, ScriptedApi, in_json, refused
 
 PREFIX: Final = "/apis/explain.fleet"
@@ -77,7 +77,7 @@ def kubeconfig(folder: Path, server: str) -> Path:
         "clusters": [{"name": "hub", "cluster": {"server": server}}],
         "users": [{"name": "me", "user": {"token": TOKEN}}],
     }
-    file.write_text(yaml.safe_dump(content))
+    file.write_text(safe_dump(content))
     return file
 
 
