@@ -264,7 +264,7 @@ class ClusterHints:
         group = self._group_of.get(key)
         if group is None or group.is_large:
             return True
-        return event.judge_for(key).concerns(self.compile_request(key))
+        return event.judge_for(key).concerns(group, key, self.compile_request(key))
 
     # --- details ------------------------------------------------------------------------------------------------------
 
@@ -368,6 +368,8 @@ class _Judge:
         self._residents = after.residents
         self._hints: dict[int, Hint] = {}
         """By group, where the policy alone decides."""
+        self._concerned: dict[int, bool] = {}
+        """The same: whether the cluster counts."""
         self._room_hints: dict[int, Hint] = {}
         """By group, for its members that room is not kept for, and that are not there."""
 
@@ -408,10 +410,20 @@ class _Judge:
             return Hint.FAILED
         return Hint.IN_DOUBT if self._before.has_read_clock else Hint.NO_USE
 
-    def concerns(self, request: PlacementRequest | None) -> bool:
+    def concerns(self, group: _PolicyGroup, key: PlacementKey, request: PlacementRequest | None) -> bool:
         """Whether the cluster counts for the placement, as it was or as it is."""
-        plan = None if request is None or request.problems else self._find_plan(request)
-        if request is None or plan is None:
+        if request is None or request.problems:
+            return True
+        if not self._by_policy or (self._nominated and self._is_nominated(group, key)):
+            return self._counts(request, self._find_plan(request))
+        counts = self._concerned.get(id(group))
+        if counts is None:
+            self.prepare(group, lambda: request)
+            counts = self._concerned[id(group)] = self._counts(request, group.plan)
+        return counts
+
+    def _counts(self, request: PlacementRequest, plan: _Plan | None) -> bool:
+        if plan is None:
             return True
         try:
             sides = (self._after, self._before)
