@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.vectors.generation.dice import Dice
+from tests.vectors.generation.dice import Dice, Weights
 
 UNREADABLE = (
     *("", "high", "v1.31.2", "NaN", "Infinity", "-", "+", ".", "Ki", "e5", "1e", "1e+", "1e1.5", "1.2.3", "--1", "+-1"),
@@ -14,6 +14,7 @@ CORNERS = (
     *("0.3", "300m", "0.30", "0.1Ki", "102400m", "1000000001n", "1.000000001", "4Gi", "4G", "4.29496729600e9", "1.5Ki"),
 )
 POWERS = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12}
+_KINDS = Weights({"small": 6, "fraction": 2, "negative": 1, "large": 2, "binary": 1})
 BINARY = {"Ki": 10, "Mi": 20, "Gi": 30}
 
 
@@ -25,7 +26,7 @@ def any_value(dice: Dice, *, unreadable: float = 0.06) -> str | int:
 
 def a_number(dice: Dice) -> int:
     """In thousandths. Small numbers often, so that values are equal often."""
-    kind = dice.weighed({"small": 6, "fraction": 2, "negative": 1, "large": 2, "binary": 1})
+    kind = dice.one_of(_KINDS)
     if kind == "small":
         return dice.randint(0, 8) * 1000
     if kind == "fraction":
