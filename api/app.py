@@ -6,8 +6,9 @@ import functools
 from dataclasses import replace
 from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 
 from api.auth.access import CallerAuthorizer
 from api.auth.browser import BrowserSessions
@@ -126,15 +127,21 @@ def create_bare_app() -> FastAPI:
         ),
         docs_url=None,
         redoc_url=None,
-        default_response_class=Response,
-        generate_unique_id_function=lambda route: route.name,
         redirect_slashes=False,
     )
-    for module in _ROUTERS:
-        app.include_router(module.router)
+    app.router.routes.extend(_build_endpoints())
     handle_problems(app)
     app.openapi = build_document  # type: ignore[method-assign]
     return app
+
+
+@functools.cache
+def _build_endpoints() -> tuple[BaseRoute, ...]:
+    """All apps have the same, which FastAPI takes apart again where a router is included in each of them."""
+    router = APIRouter(default_response_class=Response, generate_unique_id_function=lambda route: route.name)
+    for module in _ROUTERS:
+        router.include_router(module.router)
+    return tuple(router.routes)
 
 
 @functools.cache
