@@ -102,7 +102,7 @@ async def test_room_that_is_kept_is_not_lost_to_what_requests_nothing(tmp_path: 
         await preemption.is_given_up(world, "on-ams")
         await report_usage(world, "ams", cpu="4", free="0.5")  # as it was before the victim left
         await preemption.roll_out(world, "on-ams")
-        await soon(lambda: preemption._is_drained(world, "vip"))
+        await soon(lambda: preemption.is_drained(world, "vip"))
         await asyncio.sleep(20)
         policy = preemption.only_on("ams")
         spec = {"resourceSelectors": [ANYTHING], "policy": policy}

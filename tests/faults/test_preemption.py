@@ -559,14 +559,14 @@ async def test_room_that_does_not_come_is_given_up_after_ten_minutes(tmp_path: P
         await is_given_up(world, "on-ams")
         await report_usage(world, "ams", cpu="4", free="0")
         await roll_out(world, "on-ams")
-        await soon(lambda: _is_drained(world, "vip"))
+        await soon(lambda: is_drained(world, "vip"))
         await asyncio.sleep(500)
         assert await read_preemptions(world, "vip") == [("ams", "Drained", ["on-ams"])]
         await asyncio.sleep(200)
         assert await read_preemptions(world, "vip") == []
 
 
-async def _is_drained(world: World, name: str) -> bool:
+async def is_drained(world: World, name: str) -> bool:
     return [phase for _, phase, _ in await read_preemptions(world, name)] == ["Drained"]
 
 

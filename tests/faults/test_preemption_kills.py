@@ -25,11 +25,14 @@ from tests.faults.test_preemption import (
     QUIET,
     fill,
     find_bindings,
+    is_drained,
+    is_given_up,
     is_placed,
     place,
     read_preemptions,
     roll_out,
 )
+from tests.faults.test_room import report_usage
 from tests.faults.virtual import EPOCH, virtual
 
 pytestmark = pytest.mark.timeout(600)
@@ -139,6 +142,26 @@ async def test_the_next_leader_keeps_the_room_and_waits_for_the_same_victims(tmp
         assert [each for each in site.of("vip") if each.decision and each.decision.nomination] == []
         await roll_out(world, "on-ams")
         await is_placed(world, "vip", "ams")
+
+
+@virtual
+async def test_the_next_leader_keeps_room_that_does_not_come_no_longer_than_one_would(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    hub = a_hub(clock=EPOCH.timestamp)
+    world = World(hub)
+    async with running(hub, file, HEAD + EVICTING, QUIET):
+        await fill(world, "ams")
+        await place(world, "vip", cpu=4, priority=100)
+        await is_given_up(world, "on-ams")
+        await report_usage(world, "ams", cpu="4", free="0")
+        await roll_out(world, "on-ams")
+        await soon(lambda: is_drained(world, "vip"))
+        await asyncio.sleep(400)
+    async with running(hub, file, HEAD + EVICTING, QUIET):
+        await asyncio.sleep(100)
+        assert await is_drained(world, "vip")
+        await asyncio.sleep(200)
+        assert await read_preemptions(world, "vip") == []
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
