@@ -186,12 +186,11 @@ def best_first(keys: Int64Array, need: int) -> Rows:
 
 def tie_ranks(frame: Frame, tie_break: TieBreak, uid: str) -> Int64Array:
     """Per row, its rank among equals: the greatest is first. Values of free rows have no meaning."""
-    rank = frame.names.rank.astype(np.int64)
     if tie_break == "nameAscending":
-        return frame.size - 1 - rank
+        return frame.names.ascending
     if tie_break == "hashed":
         return _hashed_ranks(frame, uid)
-    return rank
+    return frame.names.rank.astype(np.int64)
 
 
 def _hashed_ranks(frame: Frame, uid: str) -> Int64Array:

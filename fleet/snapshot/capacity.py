@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array, Rows
+from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array, Rows, from_bools
 from fleet.snapshot.sidedata import Nomination
 
 MILLI: Final = frozenset({"cpu"})
@@ -39,6 +39,8 @@ class Reported(NamedTuple):
     known: BoolArray
     alloc: Int64Array
     used: Int64Array
+    unknown: int
+    """The rows that do not, free ones included; of pools, where a row has several values, 0."""
 
 
 class Room(NamedTuple):
@@ -56,7 +58,7 @@ class Capacity:
     """One resource over all rows. `known` marks rows that report what there is of it and what is available; elsewhere
     all numbers are 0."""
 
-    __slots__ = ("_latest", "_left", "_promised", "alloc", "assumed", "known", "used")
+    __slots__ = ("_latest", "_left", "_promised", "alloc", "assumed", "known", "unknown", "used")
 
     def __init__(
         self,
@@ -72,7 +74,7 @@ class Capacity:
             for row, nomination in nominations
             if (amount := nomination.requests.get(resource, 0))
         ]
-        self.known, self.alloc, self.used = reported
+        self.known, self.alloc, self.used, self.unknown = reported
         self.assumed: Int64Array = assumed
         self._left: Int64Array = self.alloc - self.used - assumed
         self._left.flags.writeable = False
@@ -112,7 +114,7 @@ def read_reported(resource: str, *, allocatable: FloatArray, available: FloatArr
     used: Int64Array = np.where(known, np.maximum(alloc - _whole(available * scale), 0), 0)
     for column in (known, alloc, used):
         column.flags.writeable = False
-    return Reported(known, alloc, used)
+    return Reported(known, alloc, used, from_bools(~known) if known.ndim == 1 else 0)
 
 
 def _whole(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Int64Array:

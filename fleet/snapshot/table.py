@@ -238,15 +238,15 @@ class Table:
         row = self._row(name)
         booked = self._begin_booking(ledger)
         booked[row] += amount
-        self._end_booking(ledger, booked)
+        self._end_booking(ledger, booked, has_some=bool(booked[row]))
 
     def _begin_booking(self, ledger: str) -> Int64Array:
         self._thaw()
         booked = self._ledgers.get(ledger)
         return np.zeros(self._names.size, dtype=np.int64) if booked is None else writable(booked)
 
-    def _end_booking(self, ledger: str, booked: Int64Array) -> None:
-        if booked.any():
+    def _end_booking(self, ledger: str, booked: Int64Array, *, has_some: bool = False) -> None:
+        if has_some or booked.any():
             self._ledgers[ledger] = booked
         else:
             self._ledgers.pop(ledger, None)

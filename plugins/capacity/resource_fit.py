@@ -36,7 +36,17 @@ from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Ve
 from fleet.model.keys import NODE_COUNT
 from fleet.model.views import PlacementPolicy
 from fleet.snapshot.capacity import MILLI
-from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Mask, Rows, from_bools, from_rows, to_rows
+from fleet.snapshot.columns.bitset import (
+    FloatArray,
+    Int64Array,
+    Mask,
+    Rows,
+    all_rows,
+    from_bools,
+    from_rows,
+    to_bools,
+    to_rows,
+)
 from fleet.snapshot.frame import Frame
 
 GROWTH_PROPERTY: Final = "scaling.fleet.dev/max-"
@@ -131,21 +141,27 @@ class ResourceFit(RoomReservation, PluginTraits):
     def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del state, alive
         reason = np.zeros(frame.size, dtype=np.uint16)
+        passes = True
         for resource, amount in read_amounts_at(req, frame).items():
             room = frame.capacity(resource)
-            is_short = room.known & (room.free(priority=req.priority, placement=req.key) < amount)
+            is_short = room.free(priority=req.priority, placement=req.key) < amount
+            if room.unknown:
+                is_short &= room.known
             if is_short.any():
+                passes = False
                 never = is_short & (amount > room.alloc)
                 if never.any():
                     never &= ~(_read_growth(frame, resource) >= room.used + amount)
                 reason[is_short & (reason == 0)] = _INSUFFICIENT
                 reason[never & (reason != _UNKNOWN)] = _NEVER
-            unknown = ~room.known & frame.valid_mask
-            if self._args.unknown == "Reject":
-                reason[unknown & (reason != _NEVER)] = _UNKNOWN
-            elif unknown.any():
-                ctx.warn(RESOURCE_UNKNOWN, resource, from_bools(unknown))
-        return Verdict(ok=from_bools(reason == 0) | find_kept(ctx, req, frame), reason=reason)
+            unknown = room.unknown & frame.valid
+            if unknown and self._args.unknown == "Reject":
+                passes = False
+                reason[to_bools(unknown, frame.size) & (reason != _NEVER)] = _UNKNOWN
+            elif unknown:
+                ctx.warn(RESOURCE_UNKNOWN, resource, unknown)
+        ok = all_rows(frame.size) if passes else from_bools(reason == 0)
+        return Verdict(ok=ok | find_kept(ctx, req, frame), reason=reason)
 
     def pre_score(
         self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, feasible: Rows, verdicts: object

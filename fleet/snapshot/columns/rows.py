@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fleet.snapshot.columns.bitset import Int32Array, Rows, all_rows, from_bools, to_bools
+from fleet.snapshot.columns.bitset import Int32Array, Int64Array, Rows, all_rows, from_bools, to_bools
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ _MASK: Final = _BLOCK - 1
 class NameIndex:
     """Immutable: `with_name` and `without_name` return a new index."""
 
-    __slots__ = ("_hash", "_names", "_row_of", "_sorted", "order", "rank", "size", "valid")
+    __slots__ = ("_ascending", "_hash", "_names", "_row_of", "_sorted", "order", "rank", "size", "valid")
 
     def __init__(self, names: Sequence[str]) -> None:
         row_of = {name: row for row, name in enumerate(names)}
@@ -39,6 +39,7 @@ class NameIndex:
     def _set(self, *, names: tuple[str, ...], row_of: dict[str, int], ordered: list[str], order: Rows) -> None:
         self.size, self._names, self._row_of, self._sorted = len(names), names, row_of, ordered
         self._hash: npt.NDArray[np.uint64] | None = None
+        self._ascending: Int64Array | None = None
         self.order: Rows = order
         self.rank: Int32Array = np.full(self.size, -1, dtype=np.int32)
         self.rank[order] = np.arange(len(order), dtype=np.int32)
@@ -74,6 +75,14 @@ class NameIndex:
             self._hash = np.frombuffer(digests, dtype="<u8").astype(np.uint64, copy=False)
             self._hash.flags.writeable = False
         return self._hash
+
+    @property
+    def ascending(self) -> Int64Array:
+        """By row, ranks of which the greatest is the first name. Values of free rows have no meaning."""
+        if self._ascending is None:
+            self._ascending = self.size - 1 - self.rank.astype(np.int64)
+            self._ascending.flags.writeable = False
+        return self._ascending
 
     def with_name(self, name: str, row: int) -> NameIndex:
         names = [*self._names, *([""] * (row + 1 - self.size))]
