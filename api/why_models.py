@@ -21,6 +21,8 @@ class Waker(ApiModel, frozen=True, kw_only=True):
     """The event in words."""
     names: tuple[str, ...] | None
     """Only for these labels, properties, namespaces or clusters; None for any."""
+    more_names: int = 0
+    """Of very many names, those that are not listed."""
 
 
 class QueueModel(ApiModel, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -18,9 +19,9 @@ after a million, so that no more than some hundred megabytes wait for it."""
 _SWITCH_INTERVAL: Final = 0.0005
 """Seconds that a computing thread keeps the interpreter while the event loop wants it. The loop gives it up whenever it
 looks for events, many times in each request: with the default of 5 ms those waits add up."""
-_MALLOC_OPTIONS: Final = {-1: 16 << 20, -3: 4 << 20}
-"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in bytes. With the defaults of glibc the columns of one decision go back to
-the system as they are freed, and the next decision waits for the system to clear as many pages."""
+_MALLOC_OPTIONS: Final = {"MALLOC_TRIM_THRESHOLD_": (-1, 16 << 20), "MALLOC_MMAP_THRESHOLD_": (-3, 4 << 20)}
+"""Numbers of the options of glibc, and bytes, by the variables with which an operator sets them. With its defaults the
+columns of one decision go back to the system as they are freed, and the next one waits for as many clear pages."""
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -51,5 +52,6 @@ def tune_interpreter() -> None:
     sys.setswitchinterval(_SWITCH_INTERVAL)
     with suppress(OSError, AttributeError):  # other C libraries have no such options, and some interpreters none at all
         mallopt = ctypes.CDLL(None).mallopt
-        for option, size in _MALLOC_OPTIONS.items():
-            mallopt(option, size)
+        for variable, (option, size) in _MALLOC_OPTIONS.items():
+            if variable not in os.environ:
+                mallopt(option, size)

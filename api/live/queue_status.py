@@ -6,7 +6,7 @@ the same events are listed, in words and by name, so that a user sees what a pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
@@ -43,6 +43,7 @@ _VALUES_OF: Final = attrgetter(*QueueItem.__slots__)
 Hides = Callable[[str], bool]
 _CLUSTER: Final = MEMBER_CLUSTERS.kind
 _ANY_PLUGIN: Final = "*"
+_MOST_NAMES: Final = 200
 _ORDER: Final = {
     ClusterEventKind.UPDATE_HEALTH: 0,
     ClusterEventKind.UPDATE_TAINTS: 1,
@@ -258,7 +259,7 @@ def _list_named_clusters(names: Iterable[str], judges: Iterable[str], hides: Hid
     hidden = len(targets) - len(visible)
     if not targets:
         return
-    subject = " or ".join([*visible, *([f"one of {hidden} that you may not read"] if hidden else [])])
+    subject = _join_names(visible, *([f"one of {hidden} that you may not read"] if hidden else []))
     yield _build_cluster_waker("Add", "PickFixed", f"{subject} joins and may take work", visible)
     for plugin in judges:
         yield _build_cluster_waker("UpdateHealth", plugin, f"{subject} may take work again", visible)
@@ -266,7 +267,7 @@ def _list_named_clusters(names: Iterable[str], judges: Iterable[str], hides: Hid
 
 def _list_plugin_event(plugin: str, event: ClusterEvent) -> Iterator[Waker]:
     names = tuple(sorted(set(event.names)))
-    either = " or ".join(names)
+    either = _join_names(names)
     match event.kind:
         case ClusterEventKind.UPDATE_HEALTH:
             yield _build_cluster_waker("UpdateHealth", plugin, "a cluster may take work again")
@@ -291,7 +292,8 @@ def _list_plugin_event(plugin: str, event: ClusterEvent) -> Iterator[Waker]:
 def _list_capacity_event(plugin: str, properties: Iterable[str]) -> Iterator[Waker]:
     resources = tuple(name for name in properties if name.startswith(RESOURCE_PROPERTY_PREFIX))
     if resources:
-        when = f"{' or '.join(name.removeprefix(RESOURCE_PROPERTY_PREFIX) for name in resources)} of a cluster changes"
+        either = _join_names([name.removeprefix(RESOURCE_PROPERTY_PREFIX) for name in resources])
+        when = f"{either} of a cluster changes"
         yield _build_cluster_waker("UpdateCapacity", plugin, when, resources)
 
 
@@ -316,7 +318,14 @@ def _list_own_events(key: str) -> Iterator[Waker]:
 
 
 def _build_cluster_waker(action: str, plugin: str, when: str, names: tuple[str, ...] | None = None) -> Waker:
-    return Waker(event=f"{_CLUSTER}/{action}", plugin=plugin, when=when, names=names)
+    listed = None if names is None else names[:_MOST_NAMES]
+    more = len(names or ()) - len(listed or ())
+    return Waker(event=f"{_CLUSTER}/{action}", plugin=plugin, when=when, names=listed, more_names=more)
+
+
+def _join_names(names: Sequence[str], *others: str) -> str:
+    more = len(names) - _MOST_NAMES
+    return " or ".join([*names[:_MOST_NAMES], *([f"one of {more} more"] if more > 0 else []), *others])
 
 
 def _build_placement_waker(event: str, when: str) -> Waker:

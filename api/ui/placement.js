@@ -157,6 +157,7 @@ export async function showPlacement(main, key) {
       h("p", { class: "sentence", id: "sentence" }, verdict.summary),
       verdict.error && note(verdict.error, "is-bad"),
       verdict.problems.map((problem) => note(`${problem.field}: ${problem.message}`, "is-bad", problem.repair)),
+      verdict.moreProblems > 0 && note(`… and ${verdict.moreProblems} more`, "is-bad"),
       verdict.missing.length > 0 && note(`no cluster has the name ${verdict.missing.join(", ")}`, "is-bad"),
       answer.gate && drawGate(answer.gate, isNow),
       isNow && answer.denials.length > 0 && h("ul", { id: "denials", class: "list", "aria-label": "Denials" }, answer.denials.map(drawDenial)),

@@ -49,6 +49,7 @@ from fleet.snapshot.columns.numbers import OPERATORS
 __all__ = ["ROWS_SHOWN", "Answer", "AnswerContext", "build_answer", "state_of"]
 
 ROWS_SHOWN: Final = 20
+_MOST_PROBLEMS: Final = 200
 _MOST_LETTERS: Final = 1_000_000
 _MOST_TESTS: Final = 1_000_000
 """Of what failed on the clusters of one page, and expressions looked at for it: with a large policy it ends early."""
@@ -188,7 +189,8 @@ def _build_verdict(decision: Decision, redaction: Redaction, context: AnswerCont
         counts=counts,
         summary=f"{context.headline}: {summary}" if context.headline else summary,
         since=context.since,
-        problems=(*context.problems, *map(_build_problem, request.problems)),
+        problems=(*context.problems, *map(_build_problem, request.problems[:_MOST_PROBLEMS])),
+        more_problems=max(len(request.problems) - _MOST_PROBLEMS, 0),
         error=redaction.redact_text(describe_error(decision)),
         invalid=tuple(_build_ineligible(decision, outcomes, redaction)),
         missing=redaction.select_visible(decision.missing),

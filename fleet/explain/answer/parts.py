@@ -89,6 +89,8 @@ class VerdictPart(AnswerPart, frozen=True, kw_only=True):
     summary: str
     since: str = ""
     problems: tuple[ProblemPart, ...] = ()
+    more_problems: int = 0
+    """Of very many problems, those that are not listed."""
     error: str = ""
     invalid: tuple[IneligibleCluster, ...] = ()
     missing: tuple[str, ...] = ()

@@ -142,7 +142,7 @@ def _render_problems(answer: Answer) -> list[str]:
     """What keeps the decision from being made."""
     verdict = answer.verdict
     lines = [f"{problem.field}: {problem.message}" for problem in verdict.problems]
-    return [*_cut_lines(lines, PROBLEMS_SHOWN), *filter(None, [verdict.error])]
+    return [*_cut_lines(lines, PROBLEMS_SHOWN, verdict.more_problems), *filter(None, [verdict.error])]
 
 
 def _render_status_notes(answer: Answer) -> Iterator[str]:
@@ -424,8 +424,9 @@ def _render_next(step: str, page: Page) -> str:
     )
 
 
-def _cut_lines(lines: list[str], most: int) -> list[str]:
-    return [*lines[:most], f"… and {len(lines) - most} more"] if len(lines) > most else lines
+def _cut_lines(lines: list[str], most: int, unlisted: int = 0) -> list[str]:
+    more = max(len(lines) - most, 0) + unlisted
+    return [*lines[:most], f"… and {more} more"] if more else lines
 
 
 def _render_list(head: str, lines: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ import pytest
 
 from fleet.checkpoint import interruptible
 from fleet.explain.answer.answer import Answer, build_answer
-from fleet.explain.answer.rendering import render
+from fleet.explain.answer.rendering import PROBLEMS_SHOWN, render
 from fleet.explain.fixes.evaluator import DEEP, MOST_CHANGES
 from fleet.explain.fixes.fixes import Fixes, Mode, find_fixes, find_fixes_for_cluster
 from fleet.explain.remarks.nearest import find_nearest
@@ -312,6 +312,14 @@ def test_remarks_on_thousands_of_names_are_the_first_and_the_number_of_the_other
     assert len(answer.remarks) == MOST_REMARKS + 1
     assert (answer.remarks[-1].kind, answer.remarks[-1].more) == ("further", 1_000 - MOST_REMARKS)
     assert f"… and {1_000 - 20} more" in render(answer)
+
+
+def test_problems_of_a_policy_with_thousands_are_the_first_and_the_number_of_the_others() -> None:
+    terms = [{"labelSelector": {"matchExpressions": [{"key": "zone", "operator": "Like"}]}} for _ in range(1_000)]
+    answer, _ = explain(pick_three({"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}}))
+
+    assert (len(answer.verdict.problems), answer.verdict.more_problems) == (200, 800)
+    assert f"… and {1_000 - PROBLEMS_SHOWN} more" in render(answer)
 
 
 def test_what_excludes_everything_is_among_the_remarks_however_many_names_are_unknown() -> None:
