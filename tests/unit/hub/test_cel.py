@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from fleet.errors import InputError
+from fleet.hub.schema.cel.reads import Fields, select
 from fleet.hub.schema.cel.rules import compile_rule, compile_rules, uses_old_self
 from fleet.hub.schema.cel.values import escape
 from fleet.hub.schema.field_errors import SchemaFinding
+from fleet.model.catalog import CATALOG
+from fleet.model.crd_generator import build_crd
+from tests.bench.hostile import SHAPES, build_policy
 
 pytestmark = pytest.mark.cel
 
@@ -129,3 +134,58 @@ def test_comparing_a_field_with_a_time_is_refused() -> None:
     schema = {"type": "object", "properties": {"t": {"type": "string", "format": "date-time"}}}
     with pytest.raises(InputError, match="cannot compare"):
         compile_rule({"rule": "self.t > timestamp('2020-01-01T00:00:00Z')"}, schema)
+
+
+@pytest.mark.parametrize(
+    "text, of_self, of_old",
+    [
+        ("has(self.a) && self.b.c == 'self.d'", {"a": {}, "b": {"c": None}}, {}),
+        ("has(self.a.b) || self.a.c > oldSelf.a.c", {"a": {"b": {}, "c": None}}, {"a": {"c": None}}),
+        ("self.a.b == 1 && self.a.size() == 1 && has(self.a)", {"a": None}, {}),
+        ("self.xs.all(x, x > self . n)", {"xs": None, "n": None}, {}),
+        ("self == oldSelf", None, None),
+        ("self.size() > 0 && has(oldSelf.a)", None, {"a": {}}),
+        ("self.xs.all(self, self > 1)", None, {}),
+        ("self['a'] == 1", None, {}),
+        ("self.a[0].b == 1", {"a": None}, {}),
+        ("self.?a.orValue(1) == 1", None, {}),
+        ("self.a == 1 // don't, it's self.b", None, None),
+        ("self.a == r'x' || self.b == 'x'", None, None),
+        ("self.a == '''it's''' || self.b == 'x'", None, None),
+    ],
+)
+def test_what_a_rule_reads(text: str, of_self: Fields | None, of_old: Fields | None) -> None:
+    assert compile_rule({"rule": text}, {"type": "object"}).reads == (of_self, of_old)
+
+
+def test_an_optional_past_is_read_as_a_whole() -> None:
+    rule = {"rule": "self.a == 1 || oldSelf.hasValue()", "optionalOldSelf": True}
+    assert compile_rule(rule, {"type": "object"}).reads == ({"a": None}, None)
+
+
+@pytest.mark.parametrize(
+    "value, fields, selected",
+    [
+        ({"a": [1], "b": {"c": 1, "d": 2}, "e": 3}, {"a": {}, "b": {"c": None}}, {"a": [], "b": {"c": 1}}),
+        ({"a": {"b": 1}}, None, {"a": {"b": 1}}),
+        ({"a.b": 1, "in": 2, "c": 3}, {"a__dot__b": None, "__in__": None}, {"a.b": 1, "in": 2}),
+        ({"a": None, "b": "text"}, {"a": {}, "b": {"c": None}}, {"a": None, "b": "text"}),
+        (["a"], {"b": None}, ["a"]),
+    ],
+)
+def test_a_rule_gets_what_it_reads(value: Any, fields: Fields | None, selected: Any) -> None:
+    assert select(value, fields) == selected
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_rules_of_placements_do_not_read_the_long_lists_of_policies(shape: str) -> None:
+    """The library converts what they read for every evaluation."""
+    policy = build_policy(shape, 1_000, most_bytes=0)
+    spec = {"resourceSelectors": [{"kind": "Namespace", "name": "a"}], "policy": policy}
+    resource = next(each for each in CATALOG if each.plural == "clusterresourceplacements")
+    of_spec = build_crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    for schema, value in ((of_spec, spec), (of_spec["properties"]["policy"], policy)):
+        rules = [compile_rule(rule, schema) for rule in schema["x-kubernetes-validations"]]
+        read = [select(value, fields) for rule in rules for fields in rule.reads]
+        assert rules
+        assert max(len(json.dumps(each)) for each in read) < 8_000 < len(json.dumps(value))

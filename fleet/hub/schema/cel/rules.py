@@ -18,6 +18,7 @@ from fleet.errors import InputError
 from fleet.hub.schema.cel.budget import BUDGET, SPENT
 from fleet.hub.schema.cel.library import IS_INSTALLED, cel, create_extensions
 from fleet.hub.schema.cel.loops import LoopReadings, find_readings
+from fleet.hub.schema.cel.reads import Fields, find_reads, select
 from fleet.hub.schema.cel.values import Convert, compile_conversion, has_times
 from fleet.hub.schema.field_errors import DUPLICATE, FORBIDDEN, INVALID, REQUIRED, MapKey, Path, SchemaFinding, steps
 
@@ -48,6 +49,8 @@ class CompiledRule:
     uses_old: bool
     takes_no_old: bool
     readings: LoopReadings
+    reads: tuple[Fields | None, Fields | None]
+    """Of the value and of the old one."""
 
     @property
     def shown(self) -> str:
@@ -155,7 +158,6 @@ def _compile_own(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
     def check(value: Any, old: Any, path: Path, findings: list[SchemaFinding]) -> None:
         if not BUDGET.check():
             return
-        activation = _build_activation(value, old, convert)
         for rule in rules:
             if not BUDGET.check():
                 return
@@ -164,7 +166,7 @@ def _compile_own(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
             if rule.readings.is_too_costly(value) or rule.readings.is_too_costly(old):
                 finding: SchemaFinding | None = _refuse(_format_cost(rule), blamed)
             else:
-                finding = _evaluate(rule, activation, blamed)
+                finding = _evaluate(rule, value, old, convert, blamed)
             if finding is not None:
                 findings.append(finding._replace(owner=path, at=_extend(path, steps(finding.at))))
 
@@ -183,16 +185,17 @@ def _extend(path: Path, way: Iterable[str | int]) -> Path:
     return path
 
 
-def _evaluate(rule: CompiledRule, activation: cel.Activation, blamed: str) -> SchemaFinding | None:
+def _evaluate(rule: CompiledRule, value: Any, old: Any, convert: Convert | None, blamed: str) -> SchemaFinding | None:
+    now, past = rule.reads
     try:
-        result = rule.holds.eval(activation)
+        result = rule.holds.eval(_build_activation(select(value, now), select(old, past), convert))
     except RuntimeError as error:
         return _refuse(_format_abort(error, rule), blamed)
     if result.type() == cel.Type.ERROR:
         return _refuse(_format_failure(result.value(), rule), blamed)
     if result.value() is True:
         return None
-    text = "" if rule.reason == DUPLICATE else _format_message(rule, activation)
+    text = "" if rule.reason == DUPLICATE else _format_message(rule, _build_activation(value, old, convert))
     at = _extend(None, rule.steps)
     return SchemaFinding(None, at, rule.reason, blamed, text, is_about_change=rule.uses_old)
 
@@ -254,6 +257,7 @@ def compile_rule(rule: Mapping[str, Any], typed: JSONSchema) -> CompiledRule:
     reason = rule.get("reason") or INVALID
     if reason not in REASONS:
         raise InputError(f'unsupported reason "{reason}"', field="reason", value=reason)
+    without_literals = _TEXT_LITERAL.sub("", text)
     return CompiledRule(
         holds=_compile_expression(text, field="rule", wanted="bool", takes_no_old=takes_no_old),
         text=text,
@@ -267,7 +271,8 @@ def compile_rule(rule: Mapping[str, Any], typed: JSONSchema) -> CompiledRule:
         steps=_parse_field_path(rule.get("fieldPath") or ""),
         uses_old=uses_old_self(text),
         takes_no_old=takes_no_old,
-        readings=find_readings(_TEXT_LITERAL.sub("", text)),
+        readings=find_readings(without_literals),
+        reads=find_reads(text, without_literals, takes_no_old=takes_no_old),
     )
 
 
