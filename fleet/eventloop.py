@@ -8,8 +8,8 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 _GC_THRESHOLDS: Final = (10_000, 5, 20)
@@ -44,6 +44,19 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
                     signal.signal(number, before)
 
     return _Loop
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without garbage collection, for work on a large document: it has no cycles, and visiting it holds the loop."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def tune_interpreter() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from fleet.hub.access.authentication import Tokens
@@ -22,16 +23,26 @@ from fleet.hub.objects.patching import Patcher
 from fleet.hub.storage.conversion import stored_resource
 from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.storage.store import HubStore
+from fleet.hub.storage.transaction import StoreTransaction
 from fleet.hub.wire.options import WriteOptions
 from fleet.model.catalog import CATALOG
 from fleet.model.crd_generator import build_crd
+from fleet.worker_thread import WorkerThread
 
 FIRST_NAMESPACES: Final = ("default", "fleet-system", "kube-node-lease", "kube-public", "kube-system")
 _WRITE_OPTIONS: Final = WriteOptions(manager="fleet-hub")
 
 
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """What writes objects, to the store or in a transaction of it."""
+
+    objects: ObjectLifecycle
+    patcher: Patcher
+
+
 class Hub:
-    """All components of one API server. Used from one event loop only."""
+    """All components of one API server. Used from one event loop only, except for the writers of a transaction."""
 
     def __init__(
         self,
@@ -45,8 +56,10 @@ class Hub:
         self.registry = KindRegistry((*KINDS, *REVIEWS))
         self.store = HubStore(revision=revision)
         self.definitions = Definitions(self.registry, clock=clock)
-        self.objects = ObjectLifecycle(self.store, clock=clock, definitions=self.definitions, new_uid=new_uid)
-        self.patcher = Patcher(self.objects, clock=clock)
+        self._clock, self._new_uid = clock, new_uid
+        self.writers = self.write_to(self.store)
+        self.objects = self.writers.objects
+        self.large_writes = WorkerThread("fleet-hub-large-writes")
         self.openapi = OpenAPI(self.registry)
         self.tokens = tokens
         self.authorizer = Authorizer(self.store)
@@ -59,6 +72,10 @@ class Hub:
             self.garbage_collector.on_change,
             self.event_expiry.on_change,
         ]
+
+    def write_to(self, store: HubStore | StoreTransaction) -> Writers:
+        objects = ObjectLifecycle(store, clock=self._clock, definitions=self.definitions, new_uid=self._new_uid)
+        return Writers(objects, Patcher(objects, clock=self._clock))
 
     def bootstrap(self) -> None:
         """Creates the initial namespaces, and creates or updates Fleet's own CustomResourceDefinitions."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from fleet.errors import RequestRefused
+from fleet.eventloop import uncollected
 from fleet.hub.access.authorization import Attributes
 from fleet.hub.http import routes
 from fleet.hub.http.nonresource_paths import NonResourcePaths
@@ -20,8 +23,8 @@ from fleet.hub.http.responses import (
     warning_header,
 )
 from fleet.hub.http.routes import ResourcePath
-from fleet.hub.hub import Hub
-from fleet.hub.kinds.builtin import REVIEWS, SCALE, event_from_core
+from fleet.hub.hub import Hub, Writers
+from fleet.hub.kinds.builtin import DEFINITIONS, REVIEWS, SCALE, event_from_core
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.listwatch import lists, selectors, tables
 from fleet.hub.listwatch.selectors import ObjectSelector
@@ -30,9 +33,10 @@ from fleet.hub.objects.objects import AcceptedWrite
 from fleet.hub.objects.patching import APPLY_PATCH
 from fleet.hub.objects.scale import build_scale
 from fleet.hub.objects.update_rules import strict_decoding_error
-from fleet.hub.storage.conversion import is_stored_form, versioned_body, versioned_document
+from fleet.hub.storage.conversion import is_stored_form, stored_resource, versioned_body, versioned_document
 from fleet.hub.storage.entries import StoredEntry, encode_list
 from fleet.hub.storage.store import Key
+from fleet.hub.storage.transaction import Overtaken, StoreTransaction
 from fleet.hub.wire import statuses
 from fleet.hub.wire.bodies import decode_bytes, encode
 from fleet.hub.wire.options import (
@@ -45,12 +49,20 @@ from fleet.hub.wire.options import (
     parse_write_options,
 )
 
+LARGE_WRITE: Final = 64 * 1024
+"""Bytes of a body, or of the object that it changes, which a thread takes: checking them takes ten milliseconds."""
+MOST_WAITING: Final = 128 * 1024 * 1024
+"""Bytes of large bodies that wait for that thread."""
+_TOO_MANY_LARGE: Final = "too many large objects wait to be written"
+_TRIES_BESIDE: Final = 3
+"""A large write that others overtake so often is done at once, on the event loop."""
 _REVIEWED: Final = frozenset(kind.kind for kind in REVIEWS)
 
 
 class RequestHandler:
     def __init__(self, hub: Hub, address: str) -> None:
         self._hub = hub
+        self._waiting = 0  # bytes of large writes that are not done
         self._nonresource_paths = NonResourcePaths(hub.registry, hub.openapi, address=address)
 
     async def handle(self, request: HubRequest) -> Response | Stream:
@@ -61,7 +73,9 @@ class RequestHandler:
             return self._nonresource_paths.handle(request)
         return await self._handle_resource(request, resource_path)
 
-    async def _handle_resource(self, request: HubRequest, resource_path: ResourcePath) -> Response | Stream:
+    async def _handle_resource(
+        self, request: HubRequest, resource_path: ResourcePath, *, tries: int = _TRIES_BESIDE
+    ) -> Response | Stream:
         if not request.user.is_administrator:
             self._authorize(request, _build_attributes(request, resource_path))
         kind = routes.resolve_kind(self._hub.registry, resource_path)
@@ -71,7 +85,7 @@ class RequestHandler:
         key = (resource_path.namespace if kind.namespaced else "", resource_path.name)
         match request.method:
             case "GET" if resource_path.subresource == "scale":
-                return json_response(build_scale(self._hub.objects.get(kind, key).document()))
+                return json_response(build_scale(self._find(kind, key).document()))
             case "GET":
                 return (
                     self._get(request, kind, key)
@@ -79,29 +93,72 @@ class RequestHandler:
                     else self._list(request, kind, resource_path.namespace)
                 )
         try:
-            return self._write(request, kind, key, resource_path)
+            if tries and self._is_large(request, kind, key):
+                return await self._write_large(request, kind, key, resource_path)
+            return self._write(request, kind, key, resource_path, self._hub.writers)
+        except Overtaken:
+            return await self._handle_resource(request, resource_path, tries=tries - 1)
         finally:
             # Success, "unchanged", "not found" and "conflict" alike may follow from changes that are not durable yet.
             await self._hub.store.settle()
 
-    def _write(self, request: HubRequest, kind: Kind, key: Key, resource_path: ResourcePath) -> Response:
+    def _is_large(self, request: HubRequest, kind: Kind, key: Key) -> bool:
+        """Whether a thread prepares the write. Definitions and reviews depend on more than the heads of objects, and
+        deletions check nothing."""
+        if kind.resource == DEFINITIONS or kind.kind in _REVIEWED or request.method == "DELETE":
+            return False
+        head = self._hub.objects.head(kind, key) if key[1] else None
+        return max(len(request.body), len(head.body) if head is not None else 0) >= LARGE_WRITE
+
+    async def _write_large(self, request: HubRequest, kind: Kind, key: Key, resource_path: ResourcePath) -> Response:
+        size = len(request.body)
+        if self._waiting and self._waiting + size > MOST_WAITING:
+            raise RequestRefused(
+                429, "TooManyRequests", _TOO_MANY_LARGE, details={"retryAfterSeconds": 1}, retry_after=1
+            )
+        self._waiting += size
+        registry = self._hub.registry
+        transaction = StoreTransaction(
+            self._hub.store, holds=lambda: routes.resolve_kind(registry, resource_path) is kind
+        )
+        write = partial(self._write, request, kind, key, resource_path, self._hub.write_to(transaction))
+        try:
+            response = await self._hub.large_writes.run(_write_uncollected, write)
+        except RequestRefused:
+            transaction.check()
+            raise
+        finally:
+            self._waiting -= size
+        transaction.check()
+        return response
+
+    def _write(
+        self, request: HubRequest, kind: Kind, key: Key, resource_path: ResourcePath, writers: Writers
+    ) -> Response:
+        """What it reads and writes of objects is that of the writers: a thread may do it in a transaction."""
         match request.method:
             case "PUT" | "PATCH" if resource_path.subresource == "scale":
-                written = self._scale(request, kind, key)
+                written = _scale(request, kind, key, writers)
             case "POST":
-                written = self._create(request, kind, resource_path.namespace)
+                written = self._create(request, kind, resource_path.namespace, writers)
             case "PUT":
-                written = self._update(request, kind, key, resource_path.subresource)
+                written = _update(request, kind, key, resource_path.subresource, writers)
             case "PATCH":
-                written = self._patch(request, kind, key, resource_path.subresource)
+                written = _patch(request, kind, key, resource_path.subresource, writers)
             case _ if resource_path.name:
-                written = self._delete(request, kind, key)
+                written = _delete(request, kind, key, writers)
             case _:
                 return self._delete_collection(request, kind, resource_path.namespace)
-        return self._respond_to_write(request, kind, written)
+        return _respond_to_write(request, kind, written)
+
+    def _find(self, kind: Kind, key: Key) -> StoredEntry:
+        entry = self._hub.store.collection(stored_resource(kind)).entries.get(key)
+        if entry is None:
+            raise statuses.not_found(kind, key[1])
+        return entry
 
     def _get(self, request: HubRequest, kind: Kind, key: Key) -> Response:
-        entry = self._hub.objects.get(kind, key)
+        entry = self._find(kind, key)
         if request.query:
             lists.check_revision(self._hub.store, first_value(request.query, "resourceVersion"))
         return _represent(request, kind, versioned_body(kind, entry.body))
@@ -138,35 +195,14 @@ class RequestHandler:
         watch = Watch(self._hub.store, kind, selection, options, render=render)
         return Stream(watch.chunks())
 
-    def _create(self, request: HubRequest, kind: Kind, namespace: str) -> AcceptedWrite:
+    def _create(self, request: HubRequest, kind: Kind, namespace: str, writers: Writers) -> AcceptedWrite:
         options = parse_write_options(request.query, what="CreateOptions", agent=request.agent)
         document = request.decode_body(kind.kind)
         if kind.kind in _REVIEWED:
             reviewed = self._hub.reviews.review(kind, namespace, document, request.user)
             return AcceptedWrite(201, encode(reviewed))
         _refuse_duplicate_fields(request, kind, options)
-        return self._hub.objects.create(kind, namespace, document, options)
-
-    def _update(self, request: HubRequest, kind: Kind, key: Key, subresource: str) -> AcceptedWrite:
-        options = parse_write_options(request.query, what="UpdateOptions", agent=request.agent)
-        document = request.decode_body(kind.kind)
-        _refuse_duplicate_fields(request, kind, options)
-        return self._hub.objects.update(kind, key, document, options, subresource)
-
-    def _patch(self, request: HubRequest, kind: Kind, key: Key, subresource: str) -> AcceptedWrite:
-        is_apply = request.media_type == APPLY_PATCH
-        options = parse_write_options(request.query, what="PatchOptions", agent=request.agent, apply=is_apply)
-        return self._hub.patcher.patch(kind, key, request.media_type, request.body, options, subresource)
-
-    def _scale(self, request: HubRequest, kind: Kind, key: Key) -> AcceptedWrite:
-        options = parse_write_options(request.query, what="UpdateOptions", agent=request.agent)
-        sent = request.decode_body(SCALE.kind) if request.method == "PUT" else None
-        written = self._hub.patcher.scale(kind, key, request.media_type, request.body, options, sent)
-        return replace(written, body=encode(build_scale(decode_bytes(written.body))))
-
-    def _delete(self, request: HubRequest, kind: Kind, key: Key) -> AcceptedWrite:
-        body = request.decode_body("DeleteOptions") if request.body else {}
-        return self._hub.objects.delete(kind, key, parse_delete_options(request.query, body))
+        return writers.objects.create(kind, namespace, document, options)
 
     def _delete_collection(self, request: HubRequest, kind: Kind, namespace: str) -> Response:
         body = request.decode_body("DeleteOptions") if request.body else {}
@@ -176,12 +212,6 @@ class RequestHandler:
             if self._hub.objects.head(kind, entry.key) is not None:
                 self._hub.objects.delete(kind, entry.key, deletion)
         return Response(encode_list(kind, _versioned_bodies(kind, page.entries), page.metadata))
-
-    def _respond_to_write(self, request: HubRequest, kind: Kind, written: AcceptedWrite) -> Response:
-        texts = [*written.warnings, *([kind.deprecation] if kind.deprecation else [])]
-        headers = [warning_header(text) for text in texts]
-        shown = _represent(request, kind, written.body)
-        return Response(shown.body, written.code, headers=headers)
 
     def _authorize(self, request: HubRequest, attributes: Attributes) -> None:
         if self._hub.authorizer.allows(request.user, attributes):
@@ -196,6 +226,43 @@ class RequestHandler:
         raise statuses.forbidden(
             Kind(attributes.group, "", "", attributes.resource, namespaced=False), attributes.name, text
         )
+
+
+def _update(request: HubRequest, kind: Kind, key: Key, subresource: str, writers: Writers) -> AcceptedWrite:
+    options = parse_write_options(request.query, what="UpdateOptions", agent=request.agent)
+    document = request.decode_body(kind.kind)
+    _refuse_duplicate_fields(request, kind, options)
+    return writers.objects.update(kind, key, document, options, subresource)
+
+
+def _patch(request: HubRequest, kind: Kind, key: Key, subresource: str, writers: Writers) -> AcceptedWrite:
+    is_apply = request.media_type == APPLY_PATCH
+    options = parse_write_options(request.query, what="PatchOptions", agent=request.agent, apply=is_apply)
+    return writers.patcher.patch(kind, key, request.media_type, request.body, options, subresource)
+
+
+def _scale(request: HubRequest, kind: Kind, key: Key, writers: Writers) -> AcceptedWrite:
+    options = parse_write_options(request.query, what="UpdateOptions", agent=request.agent)
+    sent = request.decode_body(SCALE.kind) if request.method == "PUT" else None
+    written = writers.patcher.scale(kind, key, request.media_type, request.body, options, sent)
+    return replace(written, body=encode(build_scale(decode_bytes(written.body))))
+
+
+def _delete(request: HubRequest, kind: Kind, key: Key, writers: Writers) -> AcceptedWrite:
+    body = request.decode_body("DeleteOptions") if request.body else {}
+    return writers.objects.delete(kind, key, parse_delete_options(request.query, body))
+
+
+def _respond_to_write(request: HubRequest, kind: Kind, written: AcceptedWrite) -> Response:
+    texts = [*written.warnings, *([kind.deprecation] if kind.deprecation else [])]
+    headers = [warning_header(text) for text in texts]
+    shown = _represent(request, kind, written.body)
+    return Response(shown.body, written.code, headers=headers)
+
+
+def _write_uncollected(write: Callable[[], Response]) -> Response:
+    with uncollected():
+        return write()
 
 
 class _TableRows:

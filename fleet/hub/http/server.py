@@ -131,6 +131,7 @@ async def _run_background(hub: Hub) -> AsyncIterator[None]:
         try:
             yield
         finally:
+            hub.large_writes.close()
             for task in background:
                 task.cancel()
 

@@ -188,12 +188,11 @@ class GarbageCollector:
 
     def _process_finalizers(self, kind: Kind, entry: StoredEntry) -> None:
         """Orphans or deletes the dependents as the finalizer demands, then removes the finalizer."""
-        finalizers = entry.document()["metadata"].get("finalizers") or ()
-        if ORPHAN in finalizers:
+        if ORPHAN in entry.finalizers:
             for dependent_kind, dependent in list(self._dependents_of(entry)):
                 self._remove_owners(dependent_kind, dependent, [entry.uid])
             self._remove_finalizer(kind, entry, ORPHAN)
-        elif FOREGROUND in finalizers and not self._delete_dependents(entry):
+        elif FOREGROUND in entry.finalizers and not self._delete_dependents(entry):
             self._remove_finalizer(kind, entry, FOREGROUND)
 
     def _delete_dependents(self, owner: StoredEntry) -> bool:

@@ -1,7 +1,8 @@
 """The lifecycle of objects: create, update, patch, delete.
 
 Between reading the head of an object and handing the new state to the store, a write never yields to the event loop:
-writes of one object cannot overtake each other. Only after that does a request wait for durability.
+writes of one object cannot overtake each other. Only after that does a request wait for durability. Writes of large
+objects are prepared by a thread, in a transaction that has the same effect.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from fleet.hub.schema.cel.library import NOT_CHECKED
 from fleet.hub.schema.field_errors import FieldError
 from fleet.hub.storage.conversion import stored_resource, to_stored_document, versioned_body, versioned_document
 from fleet.hub.storage.entries import StoredEntry
-from fleet.hub.storage.store import HubStore, Key
+from fleet.hub.storage.store import Key
 from fleet.hub.wire import statuses
 from fleet.hub.wire.bodies import encode
 from fleet.hub.wire.options import DeletionOptions, WriteOptions
@@ -62,10 +63,20 @@ class DefinitionRules(Protocol):
     def validate(self, document: Document, old: Document | None) -> Iterable[FieldError]: ...
 
 
+class WritableStore(Protocol):
+    """The store, or a transaction of it."""
+
+    def find_head(self, resource: str, key: Key) -> StoredEntry | None: ...
+
+    def put(self, resource: str, document: Document) -> tuple[StoredEntry, asyncio.Future[None] | None]: ...
+
+    def remove(self, resource: str, entry: StoredEntry) -> tuple[int, asyncio.Future[None] | None]: ...
+
+
 class ObjectLifecycle:
     def __init__(
         self,
-        store: HubStore,
+        store: WritableStore,
         *,
         clock: metadata.Clock,
         definitions: DefinitionRules,
@@ -76,16 +87,8 @@ class ObjectLifecycle:
         self._new_uid = new_uid
         self._definitions = definitions
 
-    # --- reading ------------------------------------------------------------------------------------------------------
-
-    def get(self, kind: Kind, key: Key) -> StoredEntry:
-        entry = self._store.collection(stored_resource(kind)).entries.get(key)
-        if entry is None:
-            raise statuses.not_found(kind, key[1])
-        return entry
-
     def head(self, kind: Kind, key: Key) -> StoredEntry | None:
-        return self._store.collection(stored_resource(kind)).head(key)
+        return self._store.find_head(stored_resource(kind), key)
 
     # --- creating -----------------------------------------------------------------------------------------------------
 
@@ -183,7 +186,7 @@ class ObjectLifecycle:
     def _check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
         if not kind.namespaced:
             return
-        home = self._store.collection(NAMESPACES).head(("", namespace))
+        home = self._store.find_head(NAMESPACES, ("", namespace))
         if home is None:
             raise statuses.not_found(_NO_NAMESPACE, namespace)
         if home.terminating:
@@ -300,11 +303,10 @@ class ObjectLifecycle:
         self._check_preconditions(kind, entry, options)
         if kind.resource == NAMESPACES:
             self._check_deletable_namespace(kind, entry)
-        document = entry.document()
-        finalizers = compute_finalizers(kind, document, options)
+        finalizers = compute_finalizers(kind, entry, options)
         if not finalizers and kind.resource != NAMESPACES:
             return self._remove(kind, entry, options)
-        return self._mark_terminating(kind, entry, document, finalizers, options)
+        return self._mark_terminating(kind, entry, finalizers, options)
 
     def _remove(self, kind: Kind, entry: StoredEntry, options: DeletionOptions) -> AcceptedWrite:
         body = encode(statuses.build_success(kind, entry.name, entry.uid))
@@ -314,9 +316,10 @@ class ObjectLifecycle:
         return AcceptedWrite(200, body, durable, entry=entry)
 
     def _mark_terminating(
-        self, kind: Kind, entry: StoredEntry, document: Document, finalizers: list[str], options: DeletionOptions
+        self, kind: Kind, entry: StoredEntry, finalizers: list[str], options: DeletionOptions
     ) -> AcceptedWrite:
         """Sets the deletion timestamp of an object that has finalizers; it is removed later."""
+        document = entry.document()
         meta = document["metadata"]
         before = dict(meta)
         if finalizers:

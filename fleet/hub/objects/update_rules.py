@@ -126,9 +126,9 @@ def has_content(document: Document) -> bool:
     return document["kind"] == "Namespace" and bool(document.get("spec", {}).get("finalizers"))
 
 
-def compute_finalizers(kind: Kind, document: Document, options: DeletionOptions) -> list[str]:
+def compute_finalizers(kind: Kind, entry: StoredEntry, options: DeletionOptions) -> list[str]:
     """The finalizers of an object after a delete request with this propagation policy."""
-    finalizers = list(document["metadata"].get("finalizers") or ())
+    finalizers = list(entry.finalizers)
     added = {"Foreground": metadata.FOREGROUND, "Orphan": metadata.ORPHAN}.get(options.policy)
     if options.policy:
         finalizers = [name for name in finalizers if name not in (metadata.FOREGROUND, metadata.ORPHAN)]

@@ -16,7 +16,7 @@ from fleet.hub.wire.bodies import decode_bytes, encode
 class StoredEntry:
     """One revision of one object, immutable."""
 
-    __slots__ = ("body", "labels", "name", "namespace", "owners", "revision", "terminating", "uid")
+    __slots__ = ("body", "finalizers", "labels", "name", "namespace", "owners", "revision", "terminating", "uid")
 
     def __init__(self, document: Document, body: bytes, revision: int) -> None:
         metadata = document["metadata"]
@@ -27,6 +27,7 @@ class StoredEntry:
         self.uid: str = metadata.get("uid", "")
         self.labels: dict[str, str] | None = metadata.get("labels")
         self.owners = tuple(owner.get("uid", "") for owner in metadata.get("ownerReferences") or ())
+        self.finalizers: tuple[str, ...] = tuple(metadata.get("finalizers") or ())
         self.terminating = "deletionTimestamp" in metadata
 
     @property

@@ -94,10 +94,9 @@ class Collection:
         insort(self._keys, entry.key)
 
     def head(self, key: Key) -> StoredEntry | None:
-        """The latest state, durable or in flight."""
-        if self.in_flight and key in self.in_flight:
-            return self.in_flight[key].current
-        return self.entries.get(key)
+        """The latest state, durable or in flight. Threads look at it, too, so it asks for each only once."""
+        change = self.in_flight.get(key)
+        return self.entries.get(key) if change is None else change.current
 
     def apply(self, change: StoreChange) -> None:
         key = change.entry.key
@@ -203,6 +202,11 @@ class HubStore:
         if collection is None:
             collection = self._collections[resource] = Collection(resource, self.revision)
         return collection
+
+    def find_head(self, resource: str, key: Key) -> StoredEntry | None:
+        """For threads: it creates no collection."""
+        collection = self._collections.get(resource)
+        return collection.head(key) if collection is not None else None
 
     @property
     def collections(self) -> Sequence[Collection]:
