@@ -137,6 +137,8 @@ def compare(old: Any, new: Any, shape: Shape) -> FieldComparison:
 
 
 def _compare(old: Any, new: Any, shape: Shape, path: Steps, result: FieldComparison) -> None:
+    if old is new:
+        return
     if old is ABSENT:
         _graft(result.added, path, _collect_all_fields(new, shape))
     elif new is ABSENT:
@@ -147,7 +149,7 @@ def _compare(old: Any, new: Any, shape: Shape, path: Steps, result: FieldCompari
     elif is_leaf(shape, old, new):
         if not is_same(old, new):
             _insert(result.modified, path)
-    elif not _has_same_encoding(old, new):
+    elif not path or not _has_same_encoding(old, new):  # whole objects are hardly ever the same
         _compare_inside(old, new, shape, path, result)
 
 

@@ -26,12 +26,14 @@ from fleet.hub.objects.update_rules import (
     has_content,
     is_unchanged,
     restrict_to_subresource,
+    settle_fields,
     strict_decoding_error,
     untracked_fields,
     validate_schema,
 )
 from fleet.hub.schema.cel.library import NOT_CHECKED
 from fleet.hub.schema.field_errors import FieldError
+from fleet.hub.schema.schema import Schema
 from fleet.hub.storage.conversion import stored_resource, to_stored_document, versioned_body, versioned_document
 from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.storage.store import Key
@@ -111,7 +113,7 @@ class ObjectLifecycle:
         self._validate(kind, document, None)
         if self.head(kind, key) is not None:
             raise statuses.already_exists(kind, key[1])
-        return self._store_object(kind, document, options, code=201, warnings=warnings)
+        return self._store_object(kind, document, options, code=201, warnings=warnings, completed_by=kind.schema)
 
     def _assign_name(self, kind: Kind, namespace: str, document: Document) -> Key:
         """Sets the name of the object; a generated name that is in use is replaced."""
@@ -132,7 +134,15 @@ class ObjectLifecycle:
         if kind.resource == DEFINITIONS:
             self._definitions.complete(document, None)
 
-    def _check_request(self, kind: Kind, namespace: str, document: Document, options: WriteOptions) -> tuple[str, ...]:
+    def _check_request(
+        self,
+        kind: Kind,
+        namespace: str,
+        document: Document,
+        options: WriteOptions,
+        old: StoredEntry | None = None,
+        before: Document | None = None,
+    ) -> tuple[str, ...]:
         """Checks type, namespace and field types, then prunes and defaults. Returns warnings."""
         self._check_type(kind, document)
         unknown = metadata.unknown_metadata_fields(document) if options.validation != "Ignore" else []
@@ -143,18 +153,17 @@ class ObjectLifecycle:
             text = "the namespace of the provided object does not match the namespace sent on the request"
             raise statuses.bad_request(text)
         return (
-            *self._prune_and_default(kind, document, options, unknown),
+            *self._prune_and_default(kind, document, options, unknown, settle_fields(kind, document, old, before)),
             *metadata.collect_warnings(kind, document["metadata"]),
             *(() if kind.schema is None or kind.schema.is_checked else (NOT_CHECKED,)),
         )
 
     def _prune_and_default(
-        self, kind: Kind, document: Document, options: WriteOptions, unknown: list[str]
+        self, kind: Kind, document: Document, options: WriteOptions, unknown: list[str], settled: list[str]
     ) -> tuple[str, ...]:
         """Drops unknown fields and sets defaults. Returns warnings for unknown fields."""
         if kind.schema is not None:
-            dropped = kind.schema.prune(document)
-            kind.schema.default(document)
+            dropped = kind.schema.complete(document, settled)
         else:
             dropped = admission.unknown_fields(kind, document)
             admission.drop_unknown(kind, document)
@@ -204,33 +213,43 @@ class ObjectLifecycle:
         self, kind: Kind, key: Key, document: Document, options: WriteOptions, subresource: str = ""
     ) -> AcceptedWrite:
         """PUT: replaces the whole object."""
-        warnings = self._check_request(kind, key[0], document, options)
+        old = self.head(kind, key)
+        before = versioned_document(kind, old.body) if old is not None else None
+        warnings = self._check_request(kind, key[0], document, options, old, before)
         sent = document["metadata"].get("name", "")
         if sent and sent != key[1]:
             text = f"the name of the object ({sent}) does not match the name on the URL ({key[1]})"
             raise statuses.bad_request(text)
         document["metadata"]["name"] = key[1]
-        old = self.head(kind, key)
-        if old is None:
+        if old is None or before is None:
             raise statuses.not_found(kind, key[1])
         if kind.custom and not document["metadata"].get("resourceVersion"):
             text = "must be specified for an update"
             raise statuses.invalid_resource(kind, key[1], [statuses.invalid_value("metadata.resourceVersion", 0, text)])
-        return self.replace(kind, old, document, options, subresource=subresource, warnings=warnings)
+        return self._replace(kind, old, before, document, options, subresource=subresource, warnings=warnings)
 
     def replace(
+        self, kind: Kind, old: StoredEntry, document: Document, options: WriteOptions, *, subresource: str = ""
+    ) -> AcceptedWrite:
+        """Replaces an object by a document that nobody sent."""
+        before = versioned_document(kind, old.body)
+        return self._replace(kind, old, before, document, options, subresource=subresource, is_completed=False)
+
+    def _replace(
         self,
         kind: Kind,
         old: StoredEntry,
+        before: Document,
         document: Document,
         options: WriteOptions,
         *,
         subresource: str = "",
         warnings: tuple[str, ...] = (),
         is_tracked: bool = False,
+        is_completed: bool = True,
     ) -> AcceptedWrite:
-        """Common path of all updates: `document` is the new state, `old` the head that it replaces."""
-        before = versioned_document(kind, old.body)
+        """Common path of all updates: `document` is the new state, `old` the head that it replaces, `before` its
+        content."""
         self._check_revision(kind, old, document)
         metadata.preserve_server_fields(document, before)
         document = restrict_to_subresource(kind, document, before, subresource)
@@ -246,7 +265,11 @@ class ObjectLifecycle:
             return AcceptedWrite(200, versioned_body(kind, old.body), warnings=warnings, entry=old)
         if old.terminating and not document["metadata"].get("finalizers") and not has_content(document):
             return self._finish_removal(kind, old, document, options)
-        return self._store_object(kind, document, options, code=200, warnings=warnings, old=old)
+        is_all_completed = is_completed and (not subresource or old.completed_by is kind.schema)
+        completed_by = kind.schema if is_all_completed else None
+        return self._store_object(
+            kind, document, options, code=200, warnings=warnings, old=old, completed_by=completed_by
+        )
 
     def replace_patched(
         self,
@@ -260,9 +283,10 @@ class ObjectLifecycle:
     ) -> AcceptedWrite:
         """Replaces an object by the result of a patch, with the checks of a PUT."""
         check_patched_identity(kind, old, document.get("metadata"))
-        warnings = self._check_request(kind, old.namespace, document, options)
-        return self.replace(
-            kind, old, document, options, subresource=subresource, warnings=warnings, is_tracked=is_tracked
+        before = versioned_document(kind, old.body)
+        warnings = self._check_request(kind, old.namespace, document, options, old, before)
+        return self._replace(
+            kind, old, before, document, options, subresource=subresource, warnings=warnings, is_tracked=is_tracked
         )
 
     def create_applied(self, kind: Kind, namespace: str, document: Document, options: WriteOptions) -> AcceptedWrite:
@@ -394,6 +418,7 @@ class ObjectLifecycle:
         *,
         code: int,
         warnings: tuple[str, ...],
+        completed_by: Schema | None,
         old: StoredEntry | None = None,
     ) -> AcceptedWrite:
         if options.dry_run:
@@ -402,4 +427,5 @@ class ObjectLifecycle:
                 document["metadata"]["resourceVersion"] = str(old.revision)
             return AcceptedWrite(code, encode(document), warnings=warnings, entry=old)
         entry, durable = self._store.put(stored_resource(kind), to_stored_document(kind, document))
+        entry.completed_by = completed_by
         return AcceptedWrite(code, versioned_body(kind, entry.body), durable, warnings, entry)

@@ -16,6 +16,7 @@ from fleet.hub.wire import statuses
 from fleet.hub.wire.bodies import encode, unrecognized_body
 from fleet.hub.wire.options import DeletionOptions
 
+_ALWAYS_CHECKED: Final = frozenset({"apiVersion", "kind", "metadata"})
 _STATUS: Final = frozenset({"status"})
 _NOTHING: Final[frozenset[str]] = frozenset()
 
@@ -44,6 +45,17 @@ def validate_schema(kind: Kind, document: Document, old: Document | None, *, sub
     if nameless and kind.has_rules and RULES_NOT_CHECKED not in errors:
         errors = [*errors, RULES_NOT_CHECKED]
     return errors
+
+
+def settle_fields(kind: Kind, document: Document, old: StoredEntry | None, before: Document | None) -> list[str]:
+    """The top-level fields that are as the same schema left them when they were stored. They become the same values:
+    what compares both documents later sees at once that they are equal."""
+    if old is None or before is None or old.completed_by is None or old.completed_by is not kind.schema:
+        return []
+    names = [name for name in before if name in document and name not in _ALWAYS_CHECKED]
+    settled = [name for name in names if encode(document[name]) == encode(before[name])]
+    document.update((name, before[name]) for name in settled)
+    return settled
 
 
 def check_patched_identity(kind: Kind, old: StoredEntry, meta: Any) -> None:

@@ -32,6 +32,7 @@ _OF_EVERY_OBJECT: Final[JSONSchema] = {
     "kind": {"type": "string"},
     "metadata": {"type": "object"},
 }
+_MAIN_FIELDS: Final = ("spec", "status")
 
 
 def compile_schema(schema: JSONSchema) -> Schema:
@@ -51,7 +52,8 @@ class Schema:
         rooted = {**schema, "properties": {**_OF_EVERY_OBJECT, **properties}} if properties else schema
         self._default: Final = compile_defaulting(schema)
         self._prune: Final = compile_pruning(schema)
-        self._checks: Final = Checks(rooted)
+        self._rooted: Final = rooted
+        self._checks: Final[dict[frozenset[str], Checks]] = {}
         status = properties.get("status")
         self._status_checks: Final = Checks(status) if status is not None else None
         self._check_embedded: Final = compile_embedded_check(schema)
@@ -59,6 +61,16 @@ class Schema:
         self._check_rules: Final = compile_rules(rooted)
         self.is_checked: Final = IS_INSTALLED or not _needs_cel(schema)
         """Whether objects are held to all of it."""
+
+    def complete(self, document: dict[str, Any], settled: Iterable[str] = ()) -> list[str]:
+        """Prunes and defaults in place, and returns the paths of removed fields. What it did to the fields that are
+        settled need not be done again."""
+        kept = {name: document[name] for name in settled}
+        document.update(dict.fromkeys(kept, True))  # a value without fields
+        dropped = self._prune(document)
+        self._default(document)
+        document.update(kept)
+        return dropped
 
     def default(self, document: dict[str, Any]) -> dict[str, Any]:
         """Sets defaults in place, and returns the document."""
@@ -91,13 +103,23 @@ class Schema:
         self, document: dict[str, Any], old: dict[str, Any] | None, *, is_status: bool
     ) -> list[FieldError]:
         if not is_status:
-            return _check_value(self._checks, document, old, self.source, "")
+            return _check_value(self._checks_of_changed(document, old), document, old, self.source, "")
         if self._status_checks is None or "status" not in document:
             return []
         old_status = (old or {}).get("status")
         return _check_value(
             self._status_checks, document["status"], old_status, self.source["properties"]["status"], "status"
         )
+
+    def _checks_of_changed(self, document: dict[str, Any], old: dict[str, Any] | None) -> Checks:
+        """Errors in values that are unchanged would be dropped, so large ones are not looked for."""
+        same = frozenset(name for name in _MAIN_FIELDS if old and name in old and old[name] == document.get(name))
+        checks = self._checks.get(same)
+        if checks is None:
+            properties = {**self._rooted.get("properties", {}), **{name: {} for name in same}}
+            schema = {**self._rooted, "properties": properties} if same else self._rooted
+            checks = self._checks[same] = Checks(schema)
+        return checks
 
     @staticmethod
     def _errors_of(

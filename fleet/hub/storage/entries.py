@@ -7,20 +7,36 @@ below rely on that order: the first `"resourceVersion":"…"` of a body is that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.wire.bodies import decode_bytes, encode
+
+if TYPE_CHECKING:
+    from fleet.hub.schema.schema import Schema
 
 
 class StoredEntry:
     """One revision of one object, immutable."""
 
-    __slots__ = ("body", "finalizers", "labels", "name", "namespace", "owners", "revision", "terminating", "uid")
+    __slots__ = (
+        "body",
+        "completed_by",
+        "finalizers",
+        "labels",
+        "name",
+        "namespace",
+        "owners",
+        "revision",
+        "terminating",
+        "uid",
+    )
 
     def __init__(self, document: Document, body: bytes, revision: int) -> None:
         metadata = document["metadata"]
         self.body = body
+        self.completed_by: Schema | None = None
+        """Which pruned and defaulted all of it. Set by the write that stored it."""
         self.revision = revision
         self.namespace: str = metadata.get("namespace", "")
         self.name: str = metadata["name"]
