@@ -60,7 +60,7 @@ class Application:
         try:
             response, caller = await self._handle(scope, receive)
             if isinstance(response, Response):
-                response = _compress(response, scope["headers"])
+                response = await _compress(response, scope["headers"])
                 size = self._unsent.reserve(caller, len(response.body))
         except RequestRefused as error:
             response = error_response(error)
@@ -179,12 +179,12 @@ def _body_too_large() -> RequestRefused:
     return RequestRefused(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_BODY}")
 
 
-def _compress(response: Response, headers: Iterable[tuple[bytes, bytes]]) -> Response:
+async def _compress(response: Response, headers: Iterable[tuple[bytes, bytes]]) -> Response:
     if len(response.body) < _COMPRESSED_FROM:
         return response
     if not any(name == b"accept-encoding" and b"gzip" in value for name, value in headers):
         return response
-    body = gzip.compress(response.body, compresslevel=1, mtime=0)
+    body = await asyncio.to_thread(gzip.compress, response.body, compresslevel=1, mtime=0)
     return replace(response, body=body, headers=[*response.headers, (b"content-encoding", b"gzip")])
 
 

@@ -1,10 +1,12 @@
-"""Large lists that are not read: their bytes are bounded for each caller, on a loopback socket."""
+"""Large responses: they are compressed beside the event loop, and those that are not read are bounded by bytes."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
-from typing import Final
+import threading
+from typing import Any, Final
 
 import pytest
 
@@ -13,7 +15,7 @@ from fleet.hub.http import app
 from fleet.hub.http.app import Application, Listener
 from fleet.hub.hub import Hub
 from fleet.serving import bind, build_server, serve
-from tests.unit.hub.asking import CONFIG_MAPS, Asker, a_config_map
+from tests.unit.hub.asking import CONFIG_MAPS, Answer, Asker, a_config_map
 
 OBJECTS: Final = 24
 SIZE: Final = 900_000
@@ -68,3 +70,26 @@ async def check(hub: Hub, one: str, other: str) -> None:
         assert len(json.loads(await reader.read())["items"]) == OBJECTS
         writer.close()
         assert " 200 " in (await read_list(port, one))[0]
+
+
+def test_others_are_answered_while_a_large_response_is_compressed(
+    ask: Asker, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask("POST", CONFIG_MAPS, a_config_map("large", text="x" * SIZE))
+    compress, is_answered = gzip.compress, threading.Event()
+
+    def compress_after_others(*arguments: Any, **options: Any) -> bytes:
+        assert is_answered.wait(PATIENCE)
+        return compress(*arguments, **options)
+
+    async def both() -> tuple[Answer, Answer]:
+        large = asyncio.create_task(ask.begin("GET", f"{CONFIG_MAPS}/large", headers=[("accept-encoding", "gzip")]))
+        await asyncio.sleep(0)  # its turn is first
+        small = await ask.begin("GET", CONFIG_MAPS.removesuffix("/configmaps"))
+        is_answered.set()
+        return small, await large
+
+    monkeypatch.setattr(gzip, "compress", compress_after_others)
+    small, large = runner.run(both())
+    assert small.code == 200
+    assert json.loads(gzip.decompress(large.content))["data"] == {"text": "x" * SIZE}
