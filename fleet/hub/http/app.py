@@ -60,7 +60,7 @@ class Application:
         try:
             response, caller = await self._handle(scope, receive)
             if isinstance(response, Response):
-                response = await _compress(response, scope["headers"])
+                response = await self._compress(response, caller, scope["headers"])
                 size = self._unsent.reserve(caller, len(response.body))
         except RequestRefused as error:
             response = error_response(error)
@@ -92,6 +92,13 @@ class Application:
             user=user,
         )
         return await self._handler.handle(request), caller.name
+
+    async def _compress(self, response: Response, caller: str, headers: Iterable[tuple[bytes, bytes]]) -> Response:
+        size = self._unsent.reserve(caller, len(response.body))
+        try:
+            return await _compress(response, headers)
+        finally:
+            self._unsent.release(caller, size)
 
     def _authenticate(self, headers: dict[bytes, str]) -> User:
         token = parse_bearer_token(headers.get(b"authorization", ""))
