@@ -29,7 +29,8 @@ class MemoryHub:
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self._clock = _Clock(time.time)
-        self._app = Application(hub, Listener(trusts_local=True, address=_ADDRESS))
+        # Its time is that of the event loop, and its uids come in order.
+        self._app = Application(hub, Listener(trusts_local=True, address=_ADDRESS), uses_thread=False)
 
     @classmethod
     def boot(cls, *, clock: Callable[[], float] = time.time, new_uid: Callable[[], str] = new_uid) -> Self:

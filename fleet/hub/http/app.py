@@ -47,10 +47,11 @@ class Listener:
 
 
 class Application:
-    def __init__(self, hub: Hub, listener: Listener) -> None:
+    def __init__(self, hub: Hub, listener: Listener, *, uses_thread: bool = True) -> None:
+        """`uses_thread`: for the writes of large objects."""
         self._hub = hub
         self._listener = listener
-        self._handler = RequestHandler(hub, listener.address)
+        self._handler = RequestHandler(hub, listener.address, uses_thread=uses_thread)
         self._unsent = UnsentResponses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -60,8 +60,9 @@ _REVIEWED: Final = frozenset(kind.kind for kind in REVIEWS)
 
 
 class RequestHandler:
-    def __init__(self, hub: Hub, address: str) -> None:
+    def __init__(self, hub: Hub, address: str, *, uses_thread: bool) -> None:
         self._hub = hub
+        self._tries_beside = _TRIES_BESIDE if uses_thread else 0
         self._waiting = 0  # bytes of large writes that are not done
         self._nonresource_paths = NonResourcePaths(hub.registry, hub.openapi, address=address)
 
@@ -71,10 +72,10 @@ class RequestHandler:
             path = request.path.rstrip("/") or "/"
             self._authorize(request, Attributes(verb="get", path=path))
             return self._nonresource_paths.handle(request)
-        return await self._handle_resource(request, resource_path)
+        return await self._handle_resource(request, resource_path, tries=self._tries_beside)
 
     async def _handle_resource(
-        self, request: HubRequest, resource_path: ResourcePath, *, tries: int = _TRIES_BESIDE
+        self, request: HubRequest, resource_path: ResourcePath, *, tries: int
     ) -> Response | Stream:
         if not request.user.is_administrator:
             self._authorize(request, _build_attributes(request, resource_path))

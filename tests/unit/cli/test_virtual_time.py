@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from itertools import count, repeat
@@ -10,7 +11,10 @@ from itertools import count, repeat
 import pytest
 
 from fleet.cli.scenario import virtual_time
-from fleet.cli.scenario.virtual_time import run_virtually
+from fleet.cli.scenario.memory_hub import MemoryHub
+from fleet.cli.scenario.virtual_time import VirtualClock, run_virtually
+from fleet.hub.http.handler import LARGE_WRITE
+from fleet.kube.api import Method, Request
 
 HOUR = 3600.0
 LOOKS = 4
@@ -55,3 +59,15 @@ def test_time_passes_without_a_thread_that_works_for_ever(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(virtual_time, "process_time", count(0, 0.1).__next__)
     run_virtually(scene())
+
+
+def test_a_hub_in_virtual_time_writes_large_objects() -> None:
+    """Its clock is that of the event loop, which threads do not have."""
+    clock = VirtualClock()
+    document = {"metadata": {"name": "a"}, "data": {"text": "x" * LARGE_WRITE}}
+    request = Request(Method.POST, "/api/v1/namespaces/default/configmaps", body=json.dumps(document).encode())
+
+    async def write() -> bytes:
+        return await MemoryHub.boot(clock=lambda: clock.now().timestamp()).call(request)
+
+    assert json.loads(run_virtually(write()))["data"] == document["data"]
