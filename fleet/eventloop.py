@@ -47,7 +47,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def pause_collection() -> Iterator[None]:
     """Without garbage collection, for work on a large document: it has no cycles, and visiting it holds the loop."""
     if not gc.isenabled():
         yield

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from fleet.errors import RequestRefused
-from fleet.eventloop import uncollected
+from fleet.eventloop import pause_collection
 from fleet.hub.access.authorization import Attributes
 from fleet.hub.http import routes
 from fleet.hub.http.nonresource_paths import NonResourcePaths
@@ -124,7 +124,7 @@ class RequestHandler:
         )
         write = partial(self._write, request, kind, key, resource_path, self._hub.write_to(transaction))
         try:
-            response = await self._hub.large_writes.run(_write_uncollected, write)
+            response = await self._hub.large_writes.run(_write_without_collection, write)
         except RequestRefused:
             transaction.check()
             raise
@@ -261,8 +261,8 @@ def _respond_to_write(request: HubRequest, kind: Kind, written: AcceptedWrite) -
     return Response(shown.body, written.code, headers=headers)
 
 
-def _write_uncollected(write: Callable[[], Response]) -> Response:
-    with uncollected():
+def _write_without_collection(write: Callable[[], Response]) -> Response:
+    with pause_collection():
         return write()
 
 

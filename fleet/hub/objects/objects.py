@@ -231,7 +231,7 @@ class ObjectLifecycle:
     def replace(
         self, kind: Kind, old: StoredEntry, document: Document, options: WriteOptions, *, subresource: str = ""
     ) -> AcceptedWrite:
-        """Replaces an object by a document that nobody sent."""
+        """Replaces an object by a document of the hub itself, which no request has sent."""
         before = versioned_document(kind, old.body)
         return self._replace(kind, old, before, document, options, subresource=subresource, is_completed=False)
 

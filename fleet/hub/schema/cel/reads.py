@@ -1,4 +1,4 @@
-"""Which fields of an object a rule reads.
+"""The fields of an object that a rule reads.
 
 The library converts the whole of a value for every evaluation, and it keeps the interpreter meanwhile: most rules on
 large objects look at a few small fields. Where it is not certain what is read, a rule gets everything.
