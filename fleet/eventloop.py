@@ -59,10 +59,15 @@ def pause_collection() -> Iterator[None]:
         gc.enable()
 
 
+def prefer_event_loop() -> None:
+    """For processes that compute in threads beside the event loop."""
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+
+
 def tune_interpreter() -> None:
     """For processes that keep large caches, and compute in threads beside the event loop."""
     gc.set_threshold(*_GC_THRESHOLDS)
-    sys.setswitchinterval(_SWITCH_INTERVAL)
+    prefer_event_loop()
     with suppress(OSError, AttributeError):  # other C libraries have no such options, and some interpreters none at all
         mallopt = ctypes.CDLL(None).mallopt
         for variable, (option, size) in _MALLOC_OPTIONS.items():

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fleet.errors import ConfigurationError, find_first_error
-from fleet.eventloop import loop_factory, tune_interpreter
+from fleet.eventloop import loop_factory, prefer_event_loop
 from fleet.hub.http.server import Endpoint, HubSettings, serve
 
 
@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
 def run(settings: HubSettings, *, ready: Callable[[Endpoint], None] | None = None) -> int:
     """Serve until SIGINT or SIGTERM."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    tune_interpreter()
+    prefer_event_loop()
     with asyncio.Runner(loop_factory=loop_factory()) as runner, contextlib.suppress(KeyboardInterrupt):
         try:
             runner.run(serve(settings, ready=ready))
