@@ -41,10 +41,10 @@ from fleet.hub.apply.values import (
     collect_fields,
     compare,
     complete_declared_fields,
-    is_same,
     merge,
     remove,
 )
+from fleet.hub.schema.equality import is_same
 from fleet.hub.schema.schema import Schema
 
 __all__ = ["ApplyResult", "FieldManagerConflict", "apply", "format_conflicts", "track_update"]

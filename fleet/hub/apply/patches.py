@@ -14,7 +14,7 @@ import msgspec
 
 from fleet.errors import PatchError, PatchTestFailed
 from fleet.hub.apply.strategic_merge import strategic_merge_patch
-from fleet.hub.apply.values import is_same
+from fleet.hub.schema.equality import is_same
 
 __all__ = ["MOST_OPERATIONS", "json_patch", "merge_patch", "strategic_merge_patch"]
 

@@ -11,6 +11,7 @@ import msgspec
 from fleet.errors import ApplyError
 from fleet.hub.apply.field_sets import MEMBER, FieldSet, Steps, format_path, key_step, union, value_step
 from fleet.hub.apply.shapes import Shape
+from fleet.hub.schema.equality import is_same
 
 ABSENT: Final[Any] = object()
 """Marks an absent value, as opposed to null."""
@@ -231,15 +232,6 @@ def _insert(fields: FieldSet, path: Steps) -> None:
     for step in path:
         fields = fields.setdefault(step, {})
     fields[MEMBER] = {}
-
-
-def is_same(left: Any, right: Any) -> bool:
-    """JSON equality: true is not 1, but 1 is 1.0."""
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(is_same(item, right[name]) for name, item in left.items())
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(is_same, left, right))
-    return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
 
 
 # --- merging ----------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from fleet.hub.objects.update_rules import (
     count_generation,
     has_content,
     is_unchanged,
+    list_completed,
     restrict_to_subresource,
     settle_fields,
     strict_decoding_error,
@@ -33,7 +34,6 @@ from fleet.hub.objects.update_rules import (
 )
 from fleet.hub.schema.cel.library import NOT_CHECKED
 from fleet.hub.schema.field_errors import FieldError
-from fleet.hub.schema.schema import Schema
 from fleet.hub.storage.conversion import stored_resource, to_stored_document, versioned_body, versioned_document
 from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.storage.store import Key
@@ -113,7 +113,7 @@ class ObjectLifecycle:
         self._validate(kind, document, None)
         if self.head(kind, key) is not None:
             raise statuses.already_exists(kind, key[1])
-        return self._store_object(kind, document, options, code=201, warnings=warnings, completed_by=kind.schema)
+        return self._store_object(kind, document, options, code=201, warnings=warnings, completed=frozenset(document))
 
     def _assign_name(self, kind: Kind, namespace: str, document: Document) -> Key:
         """Sets the name of the object; a generated name that is in use is replaced."""
@@ -265,11 +265,8 @@ class ObjectLifecycle:
             return AcceptedWrite(200, versioned_body(kind, old.body), warnings=warnings, entry=old)
         if old.terminating and not document["metadata"].get("finalizers") and not has_content(document):
             return self._finish_removal(kind, old, document, options)
-        is_all_completed = is_completed and (not subresource or old.completed_by is kind.schema)
-        completed_by = kind.schema if is_all_completed else None
-        return self._store_object(
-            kind, document, options, code=200, warnings=warnings, old=old, completed_by=completed_by
-        )
+        completed = list_completed(kind, document, old, before) if is_completed else frozenset()
+        return self._store_object(kind, document, options, code=200, warnings=warnings, old=old, completed=completed)
 
     def replace_patched(
         self,
@@ -418,7 +415,7 @@ class ObjectLifecycle:
         *,
         code: int,
         warnings: tuple[str, ...],
-        completed_by: Schema | None,
+        completed: frozenset[str],
         old: StoredEntry | None = None,
     ) -> AcceptedWrite:
         if options.dry_run:
@@ -427,5 +424,5 @@ class ObjectLifecycle:
                 document["metadata"]["resourceVersion"] = str(old.revision)
             return AcceptedWrite(code, encode(document), warnings=warnings, entry=old)
         entry, durable = self._store.put(stored_resource(kind), to_stored_document(kind, document))
-        entry.completed_by = completed_by
+        entry.completed, entry.completed_by = completed, kind.schema
         return AcceptedWrite(code, versioned_body(kind, entry.body), durable, warnings, entry)

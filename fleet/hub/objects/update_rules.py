@@ -10,6 +10,7 @@ from fleet.errors import RequestRefused
 from fleet.hub.kinds.builtin import DEFINITIONS, NAMESPACES
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.objects import metadata
+from fleet.hub.schema.equality import is_same
 from fleet.hub.schema.field_errors import RULES_NOT_CHECKED, FieldError
 from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.wire import statuses
@@ -52,10 +53,17 @@ def settle_fields(kind: Kind, document: Document, old: StoredEntry | None, befor
     what compares both documents later sees at once that they are equal."""
     if old is None or before is None or old.completed_by is None or old.completed_by is not kind.schema:
         return []
-    names = [name for name in before if name in document and name not in _ALWAYS_CHECKED]
+    names = [name for name in before if name in document and name in old.completed and name not in _ALWAYS_CHECKED]
     settled = [name for name in names if encode(document[name]) == encode(before[name])]
     document.update((name, before[name]) for name in settled)
     return settled
+
+
+def list_completed(kind: Kind, document: Document, old: StoredEntry, before: Document) -> frozenset[str]:
+    """The top-level fields of an update that are as its schema left them, in this write or in earlier ones: what it did
+    not write has the value of the old object."""
+    earlier = old.completed if old.completed_by is kind.schema else _NOTHING
+    return earlier | {name for name, value in document.items() if value is not before.get(name)}
 
 
 def check_patched_identity(kind: Kind, old: StoredEntry, meta: Any) -> None:
@@ -107,8 +115,13 @@ def count_generation(kind: Kind, document: Document, old: Document) -> None:
     if not kind.counts_generations:
         return
     ignored = ("metadata", "status") if kind.has_status else ("metadata",)
-    if _without(document, ignored) != _without(old, ignored):
+    if _changes_fields(document, old, ignored):
         document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _changes_fields(document: Document, old: Document, ignored: Iterable[str]) -> bool:
+    names = (document.keys() | old.keys()).difference(ignored)
+    return not all(name in document and name in old and is_same(document[name], old[name]) for name in names)
 
 
 def _without(document: Document, keys: tuple[str, ...]) -> Document:
@@ -118,7 +131,7 @@ def _without(document: Document, keys: tuple[str, ...]) -> Document:
 def is_unchanged(document: Document, old: Document) -> bool:
     """Whether an update changes nothing: then nothing is written and the revision stays."""
     ignored = ("resourceVersion", "managedFields")
-    if _without(document, ("metadata",)) != _without(old, ("metadata",)):
+    if _changes_fields(document, old, ("metadata",)):
         return False
     if _without_empty(_without(document["metadata"], ignored)) != _without_empty(_without(old["metadata"], ignored)):
         return False

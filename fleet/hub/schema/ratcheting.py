@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fleet.hub.schema.equality import is_same
 from fleet.hub.schema.field_errors import Path, steps
 
 JSONSchema = Mapping[str, Any]
@@ -20,7 +21,7 @@ def is_unchanged(path: Path, new: Any, old: Any, schema: JSONSchema) -> bool:
     if old is None or way[:1] in (["apiVersion"], ["kind"]):
         return False
     for step in way:
-        if new == old:
+        if is_same(new, old):
             return True
         if isinstance(step, int):
             old = _counterpart(new[step], old, schema)
@@ -31,7 +32,7 @@ def is_unchanged(path: Path, new: Any, old: Any, schema: JSONSchema) -> bool:
         if old is None or not isinstance(schema, Mapping):
             return False
         new = new[step]
-    return bool(new == old)
+    return is_same(new, old)
 
 
 def _counterpart(item: Any, old: Any, schema: JSONSchema) -> Any:

@@ -15,6 +15,7 @@ from fleet.hub.schema.cel.library import IS_INSTALLED
 from fleet.hub.schema.cel.rules import compile_rules
 from fleet.hub.schema.defaulting import compile_defaulting
 from fleet.hub.schema.embedded import compile_embedded_check
+from fleet.hub.schema.equality import is_same
 from fleet.hub.schema.field_errors import RULES_NOT_CHECKED, FieldError, Path, SchemaFinding
 from fleet.hub.schema.lists import compile_list_check
 from fleet.hub.schema.patterns import is_harmless
@@ -113,7 +114,9 @@ class Schema:
 
     def _checks_of_changed(self, document: dict[str, Any], old: dict[str, Any] | None) -> Checks:
         """Errors in values that are unchanged would be dropped, so large ones are not looked for."""
-        same = frozenset(name for name in _MAIN_FIELDS if old and name in old and old[name] == document.get(name))
+        same = frozenset(
+            name for name in _MAIN_FIELDS if old and name in old and is_same(old[name], document.get(name))
+        )
         checks = self._checks.get(same)
         if checks is None:
             properties = {**self._rooted.get("properties", {}), **{name: {} for name in same}}

@@ -21,6 +21,7 @@ class StoredEntry:
 
     __slots__ = (
         "body",
+        "completed",
         "completed_by",
         "finalizers",
         "labels",
@@ -36,7 +37,8 @@ class StoredEntry:
         metadata = document["metadata"]
         self.body = body
         self.completed_by: Schema | None = None
-        """Which pruned and defaulted all of it. Set by the write that stored it."""
+        self.completed: frozenset[str] = frozenset()
+        """Top-level fields that this schema pruned and defaulted. Both are set by the write that stored it."""
         self.revision = revision
         self.namespace: str = metadata.get("namespace", "")
         self.name: str = metadata["name"]

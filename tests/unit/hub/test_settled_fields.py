@@ -14,17 +14,17 @@ MERGE = "application/merge-patch+json"
 THING = f"{THINGS}/a"
 
 
-def a_schema(**properties: Any) -> dict[str, Any]:
+def a_schema(status: dict[str, Any], properties: dict[str, Any]) -> dict[str, Any]:
     items = {"type": "object", "properties": {"n": {"type": "integer"}}}
     spec = {"list": {"type": "array", "items": items}, **properties}
-    status = {"type": "object", "properties": {"ready": {"type": "boolean"}}}
-    return {"type": "object", "properties": {"spec": {"type": "object", "properties": spec}, "status": status}}
+    fields = {"spec": spec, "status": {"ready": {"type": "boolean"}, **status}}
+    return {"type": "object", "properties": {name: {"type": "object", "properties": fields[name]} for name in fields}}
 
 
-def define(ask: Asker, **properties: Any) -> None:
+def define(ask: Asker, *, status: dict[str, Any] | None = None, **properties: Any) -> None:
     known = ask("GET", DEFINITION)
     definition = known.json if known.code == 200 else a_definition()
-    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = a_schema(**properties)
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = a_schema(status or {}, properties)
     written = ask("PUT", DEFINITION, definition) if known.code == 200 else ask("POST", DEFINITIONS, definition)
     assert written.code in (200, 201), written.content
 
@@ -123,6 +123,18 @@ def test_what_the_hub_changes_itself_is_completed_by_the_next_update(ask: Asker)
     assert ask("PUT", THING, document).json["spec"] == {}
 
 
+def test_a_status_that_an_earlier_definition_completed_is_not_settled_by_a_write_of_the_spec(ask: Asker) -> None:
+    define(ask, status={"extra": {"type": "string"}})
+    document = ask("POST", THINGS, a_thing("a")).json
+    ask("PUT", f"{THING}/status", document | {"status": {"extra": "x"}})
+    define(ask)
+    document = ask("GET", THING).json
+    document["metadata"]["labels"] = {"a": "b"}
+    document = ask("PUT", THING, document).json
+    assert document["status"] == {"extra": "x"}
+    assert ask("PUT", f"{THING}/status", document).json["status"] == {}
+
+
 @pytest.mark.parametrize("before, after", [(1, True), (0, False)])
 def test_values_that_only_python_takes_for_equal_are_stored(ask: Asker, before: Any, after: Any) -> None:
     define(ask, any={"x-kubernetes-preserve-unknown-fields": True})
@@ -130,3 +142,16 @@ def test_values_that_only_python_takes_for_equal_are_stored(ask: Asker, before: 
     document["spec"]["any"] = after
     document["metadata"]["labels"] = {"a": "b"}
     assert ask("PUT", THING, document).json["spec"]["any"] is after
+
+
+@pytest.mark.parametrize("before, after", [(1, True), (0, False)])
+@pytest.mark.parametrize("labels", [{}, {"a": "b"}], ids=["alone", "with a label"])
+def test_a_boolean_is_no_unchanged_number(ask: Asker, before: Any, after: Any, labels: dict[str, str]) -> None:
+    define(ask, number={"type": "integer"}, any={"x-kubernetes-preserve-unknown-fields": True})
+    document = ask("POST", THINGS, a_thing("a") | {"spec": {"number": before, "any": before}}).json
+    document["metadata"]["labels"] = labels
+    refused = ask("PUT", THING, document | {"spec": {"number": after, "any": before}})
+    assert (refused.code, refused.json["details"]["causes"][0]["field"]) == (422, "spec.number")
+    written = ask("PUT", THING, document | {"spec": {"number": before, "any": after}}).json
+    assert (written["spec"]["any"], written["metadata"]["generation"]) == (after, 2)
+    assert written["spec"]["any"] is after
