@@ -75,5 +75,7 @@ class StoreTransaction:
             try:
                 return accepted.result(timeout=_LOOK_EVERY)
             except TimeoutError:
+                if accepted.done():
+                    raise
                 if self._loop.is_closed():  # before its turn came
                     raise Overtaken from None

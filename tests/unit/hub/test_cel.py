@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import InputError
+from fleet.hub.schema.cel import rules as rules_module
 from fleet.hub.schema.cel.reads import Fields, select
 from fleet.hub.schema.cel.rules import compile_rule, compile_rules, uses_old_self
 from fleet.hub.schema.cel.values import escape
@@ -189,3 +190,21 @@ def test_the_rules_of_placements_do_not_read_the_long_lists_of_policies(shape: s
         read = [select(value, fields) for rule in rules for fields in rule.reads]
         assert rules
         assert max(len(json.dumps(each)) for each in read) < 8_000 < len(json.dumps(value))
+
+
+def test_rules_on_the_whole_value_and_their_messages_share_its_conversion(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[Any] = []
+    build = rules_module._build_activation
+
+    def count(value: Any, old: Any, convert: Any) -> Any:
+        built.append(value)
+        return build(value, old, convert)
+
+    monkeypatch.setattr(rules_module, "_build_activation", count)
+    texts = ["size(self) == 2", "self.all(name, name != 'c')", "self == {}"]
+    rules = [{"rule": text, "messageExpression": "string(size(self))"} for text in texts]
+    whole = {"a": "x", "b": "y"}
+    schema = {"type": "object", "additionalProperties": {"type": "string"}, "x-kubernetes-validations": rules}
+
+    assert len(broken(schema, whole)) == 1
+    assert built == [whole]

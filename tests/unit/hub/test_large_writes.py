@@ -248,3 +248,18 @@ def test_a_thread_does_not_wait_for_a_loop_that_was_closed(monkeypatch: pytest.M
     loop.close()
     thread.join(PATIENCE)
     assert len(outcomes) == 1
+
+
+def test_a_write_that_times_out_itself_is_no_loop_that_has_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub(TOKENS)
+
+    def put(*_: Any) -> Any:
+        raise TimeoutError("of the store")
+
+    async def write() -> None:
+        monkeypatch.setattr(hub.store, "put", put)
+        transaction = StoreTransaction(hub.store, holds=lambda: True)
+        await asyncio.wait_for(asyncio.to_thread(transaction.put, "namespaces", {}), PATIENCE)
+
+    with pytest.raises(TimeoutError, match="of the store"):
+        asyncio.run(write())

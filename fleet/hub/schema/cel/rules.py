@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from fleet.errors import InputError
@@ -158,6 +158,7 @@ def _compile_own(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
     def check(value: Any, old: Any, path: Path, findings: list[SchemaFinding]) -> None:
         if not BUDGET.check():
             return
+        build_whole = cache(lambda: _build_activation(value, old, convert))
         for rule in rules:
             if not BUDGET.check():
                 return
@@ -166,7 +167,11 @@ def _compile_own(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
             if rule.readings.is_too_costly(value) or rule.readings.is_too_costly(old):
                 finding: SchemaFinding | None = _refuse(_format_cost(rule), blamed)
             else:
-                finding = _evaluate(rule, value, old, convert, blamed)
+                now, past = rule.reads
+                activation = (
+                    build_whole() if now is None else _build_activation(select(value, now), select(old, past), convert)
+                )
+                finding = _evaluate(rule, activation, build_whole, blamed)
             if finding is not None:
                 findings.append(finding._replace(owner=path, at=_extend(path, steps(finding.at))))
 
@@ -185,17 +190,19 @@ def _extend(path: Path, way: Iterable[str | int]) -> Path:
     return path
 
 
-def _evaluate(rule: CompiledRule, value: Any, old: Any, convert: Convert | None, blamed: str) -> SchemaFinding | None:
-    now, past = rule.reads
+def _evaluate(
+    rule: CompiledRule, activation: cel.Activation, build_whole: Callable[[], cel.Activation], blamed: str
+) -> SchemaFinding | None:
+    """`build_whole` gives the activation for the message, which may read other fields."""
     try:
-        result = rule.holds.eval(_build_activation(select(value, now), select(old, past), convert))
+        result = rule.holds.eval(activation)
     except RuntimeError as error:
         return _refuse(_format_abort(error, rule), blamed)
     if result.type() == cel.Type.ERROR:
         return _refuse(_format_failure(result.value(), rule), blamed)
     if result.value() is True:
         return None
-    text = "" if rule.reason == DUPLICATE else _format_message(rule, _build_activation(value, old, convert))
+    text = "" if rule.reason == DUPLICATE else _format_message(rule, build_whole())
     at = _extend(None, rule.steps)
     return SchemaFinding(None, at, rule.reason, blamed, text, is_about_change=rule.uses_old)
 
