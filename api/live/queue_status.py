@@ -44,6 +44,7 @@ Hides = Callable[[str], bool]
 _CLUSTER: Final = MEMBER_CLUSTERS.kind
 _ANY_PLUGIN: Final = "*"
 _MOST_NAMES: Final = 200
+_MOST_IN_WORDS: Final = 10
 _ORDER: Final = {
     ClusterEventKind.UPDATE_HEALTH: 0,
     ClusterEventKind.UPDATE_TAINTS: 1,
@@ -324,8 +325,8 @@ def _build_cluster_waker(action: str, plugin: str, when: str, names: tuple[str, 
 
 
 def _join_names(names: Sequence[str], *others: str) -> str:
-    more = len(names) - _MOST_NAMES
-    return " or ".join([*names[:_MOST_NAMES], *([f"one of {more} more"] if more > 0 else []), *others])
+    more = len(names) - _MOST_IN_WORDS
+    return " or ".join([*names[:_MOST_IN_WORDS], *([f"one of {more} more"] if more > 0 else []), *others])
 
 
 def _build_placement_waker(event: str, when: str) -> Waker:

@@ -112,7 +112,7 @@ def test_W_12_of_thousands_of_names_the_first_are_listed_and_the_others_counted(
 
     assert labels.names is not None
     assert (len(labels.names), labels.more_names) == (200, 800)
-    assert labels.when.endswith("label-0199 or one of 800 more of a cluster changes")
+    assert labels.when.endswith("label-0009 or one of 990 more of a cluster changes")
 
 
 def test_W_10_a_hidden_cluster_of_a_fixed_policy_is_counted_in_the_wake_list(snapshots: list[PolicySnapshot]) -> None:
