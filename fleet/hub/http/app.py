@@ -95,11 +95,17 @@ class Application:
         return await self._handler.handle(request), caller.name
 
     async def _compress(self, response: Response, caller: str, headers: Iterable[tuple[bytes, bytes]]) -> Response:
+        """What waits for the thread counts as unread."""
+        if len(response.body) < _COMPRESSED_FROM:
+            return response
+        if not any(name == b"accept-encoding" and b"gzip" in value for name, value in headers):
+            return response
         size = self._unsent.reserve(caller, len(response.body))
         try:
-            return await _compress(response, headers)
+            body = await asyncio.to_thread(gzip.compress, response.body, compresslevel=1, mtime=0)
         finally:
             self._unsent.release(caller, size)
+        return replace(response, body=body, headers=[*response.headers, (b"content-encoding", b"gzip")])
 
     def _authenticate(self, headers: dict[bytes, str]) -> User:
         token = parse_bearer_token(headers.get(b"authorization", ""))
@@ -185,15 +191,6 @@ async def _read_body(receive: Receive, headers: dict[bytes, str]) -> bytes:
 
 def _body_too_large() -> RequestRefused:
     return RequestRefused(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_BODY}")
-
-
-async def _compress(response: Response, headers: Iterable[tuple[bytes, bytes]]) -> Response:
-    if len(response.body) < _COMPRESSED_FROM:
-        return response
-    if not any(name == b"accept-encoding" and b"gzip" in value for name, value in headers):
-        return response
-    body = await asyncio.to_thread(gzip.compress, response.body, compresslevel=1, mtime=0)
-    return replace(response, body=body, headers=[*response.headers, (b"content-encoding", b"gzip")])
 
 
 async def _send(response: Response, send: Send, *, bodiless: bool) -> None:
