@@ -19,6 +19,7 @@ after a million, so that no more than some hundred megabytes wait for it."""
 _SWITCH_INTERVAL: Final = 0.0005
 """Seconds that a computing thread keeps the interpreter while the event loop wants it. The loop gives it up whenever it
 looks for events, many times in each request: with the default of 5 ms those waits add up."""
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _MALLOC_OPTIONS: Final = {"MALLOC_TRIM_THRESHOLD_": (-1, 16 << 20), "MALLOC_MMAP_THRESHOLD_": (-3, 4 << 20)}
 """Numbers of the options of glibc, and bytes, by the variables with which an operator sets them. With its defaults the
 columns of one decision go back to the system as they are freed, and the next one waits for as many clear pages."""
@@ -34,7 +35,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     class _Loop(uvloop.Loop):
         def __init__(self) -> None:
             super().__init__()
-            self._handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+            self._handlers = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
 
         def close(self) -> None:
             """uvloop would keep the signals for itself: a process that hangs afterwards could not be stopped by one."""
@@ -44,6 +45,19 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
                     signal.signal(number, before)
 
     return _Loop
+
+
+def handle_first_signal(stop: Callable[[signal.Signals], object]) -> None:
+    """Call it for SIGTERM or SIGINT. A second signal ends the process at once."""
+    loop = asyncio.get_running_loop()
+
+    def handle(number: signal.Signals) -> None:
+        for handled in _STOP_SIGNALS:
+            loop.remove_signal_handler(handled)
+        stop(number)
+
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, handle, number)
 
 
 @contextmanager

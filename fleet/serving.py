@@ -52,9 +52,7 @@ def build_server(
     tls: ssl.SSLContext | None = None,
     keep_alive: int = 75,
     date_header: bool = True,
-    handles_signals: bool = False,
 ) -> uvicorn.Server:
-    """`handles_signals` stops the server on SIGINT and SIGTERM, for a process without handlers of its own."""
     config = uvicorn.Config(
         app,
         http=BoundedHttpProtocol,
@@ -72,7 +70,7 @@ def build_server(
     if tls is not None:
         config.load()
         config.ssl = tls
-    return uvicorn.Server(config) if handles_signals else _Server(config)
+    return _Server(config)
 
 
 @contextlib.asynccontextmanager

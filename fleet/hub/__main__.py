@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fleet.errors import ConfigurationError, find_first_error
-from fleet.eventloop import loop_factory, prefer_event_loop
-from fleet.hub.http.server import Endpoint, HubSettings, serve
+from fleet.eventloop import handle_first_signal, loop_factory, prefer_event_loop
+from fleet.hub.http.server import Endpoint, HubSettings, serve_hub
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -29,10 +29,16 @@ def run(settings: HubSettings, *, ready: Callable[[Endpoint], None] | None = Non
     prefer_event_loop()
     with asyncio.Runner(loop_factory=loop_factory()) as runner, contextlib.suppress(KeyboardInterrupt):
         try:
-            runner.run(serve(settings, ready=ready))
+            runner.run(_serve(settings, ready))
         except BaseExceptionGroup as group:  # of the background tasks, which end when the start fails
             raise find_first_error(group) from group
     return 0
+
+
+async def _serve(settings: HubSettings, ready: Callable[[Endpoint], None] | None) -> None:
+    stop = asyncio.Event()
+    handle_first_signal(lambda _: stop.set())
+    await serve_hub(settings, stop=stop, ready=ready)
 
 
 def _build_parser() -> argparse.ArgumentParser:

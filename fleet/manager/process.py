@@ -15,7 +15,7 @@ import structlog
 
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, LeadershipLost, NotLeading, find_first_error
-from fleet.eventloop import loop_factory, tune_interpreter
+from fleet.eventloop import handle_first_signal, loop_factory, tune_interpreter
 from fleet.manager.config_reload import ConfigReload
 from fleet.manager.health import HealthChecks, HealthServer
 from fleet.manager.hub_connection import connect
@@ -152,15 +152,11 @@ def _register_history_metrics(history: History | None, registry: CollectorRegist
 
 
 def _stop_on_signals(manager: Manager, *, within: float) -> None:
-    """The first signal starts an ordered shutdown, limited to `within` seconds. The second ends the process at once,
-    which loses nothing either."""
-    loop = asyncio.get_running_loop()
+    """The first signal starts an ordered shutdown, limited to `within` seconds. The second one loses nothing either."""
 
     def stop(number: signal.Signals) -> None:
         manager.stop()
         start_watchdog(within)
         log.info("stopping", signal=number.name)
-        loop.remove_signal_handler(number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
+    handle_first_signal(stop)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from fleet.clock import Clock, SystemClock
 from fleet.errors import LeadershipLost, NotLeading, find_first_error
-from fleet.eventloop import loop_factory
+from fleet.eventloop import handle_first_signal, loop_factory
 from fleet.manager.health import HealthChecks, HealthServer
 from fleet.manager.hub_connection import connect
 from fleet.manager.logs import configure
@@ -88,8 +87,7 @@ async def _serve(options: OperatorOptions) -> None:
             health_address=settings.health.address,
             metrics_address=settings.metrics.address,
         ):
-            for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, operator.stop)
+            handle_first_signal(lambda _: operator.stop())
             log.info("started", server=hub.server, namespace=options.namespace)
             await operator.run()
     log.info("stopped")

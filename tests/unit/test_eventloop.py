@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from fleet.eventloop import loop_factory
+from fleet.eventloop import handle_first_signal, loop_factory
 
 NUMBERS: Final = (signal.SIGTERM, signal.SIGINT)
 DECIDING: Final = """
@@ -55,6 +55,19 @@ def test_a_closed_loop_gives_the_signals_back(handlers: list[object]) -> None:
         runner.run(handle())
 
     assert [signal.getsignal(number) for number in NUMBERS] == handlers
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_the_first_signal_is_a_request_and_the_second_an_end(number: signal.Signals) -> None:
+    async def handle() -> list[object]:
+        heard = asyncio.get_running_loop().create_future()
+        handle_first_signal(heard.set_result)
+        signal.raise_signal(number)
+        assert await heard is number
+        return [signal.getsignal(number) for number in NUMBERS]
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        assert runner.run(handle()) == [signal.SIG_DFL, signal.default_int_handler]
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library has no such option")

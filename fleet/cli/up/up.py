@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import socket
 import sys
@@ -25,17 +24,15 @@ import msgspec
 from fleet.cli.progress import show_progress
 from fleet.cli.up.api import LOOPBACK, ApiEndpoint, open_up_history, serve_api
 from fleet.cli.up.display import LogHeadlines, UpView, render_greeting
-from fleet.cli.up.interrupts import Interrupts
 from fleet.clock import Clock, SystemClock
 from fleet.demo.demo import Demo
 from fleet.demo.headlines import Headline, Headlines
 from fleet.demo.status_rows import is_decided
 from fleet.demo.workloads import placement_keys
-from fleet.errors import ApiError, ConfigurationError, find_first_error
-from fleet.eventloop import loop_factory, tune_interpreter
-from fleet.hub.http.server import Endpoint, HubSettings, serve
+from fleet.errors import ConfigurationError, find_first_error
+from fleet.eventloop import handle_first_signal, loop_factory, tune_interpreter
+from fleet.hub.http.server import Endpoint, HubSettings, serve_hub
 from fleet.informers.cache import Caches
-from fleet.kube.api import Method, Request
 from fleet.kube.client.rate_limiter import RateLimiter
 from fleet.kube.client.transport import Transport
 from fleet.manager import logs
@@ -56,8 +53,6 @@ _GRACE: Final = 3.0
 """Seconds for the controller to finish work in flight."""
 _SEED: Final = 20
 """Of the demo: members begin and behave alike in every run."""
-_GOODBYE: Final = 30.0
-"""Seconds after which a server that stopped listening has surely terminated."""
 _MEMBER_WRITES: Final = 256
 """Members are separate machines in reality, so their requests are not limited together."""
 
@@ -99,27 +94,13 @@ def load_up_settings(options: UpOptions) -> Effective:
 
 
 async def _up(options: UpOptions, effective: Effective) -> None:
-    clock = SystemClock()
-    with Interrupts() as interrupts:
-        async with _hub(options, interrupts) as endpoint, _connect(endpoint, effective, clock) as (own, members):
-            if not await _is_serving(own, interrupts):
-                return
+    clock, stop_requested = SystemClock(), asyncio.Event()
+    handle_first_signal(lambda _: stop_requested.set())
+    async with _hub(options, stop_requested) as endpoint, _connect(endpoint, effective, clock) as (own, members):
+        if not stop_requested.is_set():
             _remove_ready_file(options)
             up = Up(options, effective, endpoint, clock=clock)
-            await _run_until_stopped(interrupts.stop_requested, up, own, members)
-
-
-async def _is_serving(hub: Transport, interrupts: Interrupts) -> bool:
-    """False if a signal arrived while the hub's server handled signals: it stops right after it started."""
-    try:
-        await hub.call(Request(Method.GET, "/readyz"))
-    except ApiError:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(interrupts.stop_requested.wait(), _GOODBYE)
-        if not interrupts.stop_requested.is_set():
-            raise
-        return False
-    return True
+            await _run_until_stopped(stop_requested, up, own, members)
 
 
 async def _run_until_stopped(stop_requested: asyncio.Event, up: Up, own: Transport, members: Transport) -> None:
@@ -314,22 +295,22 @@ def _is_answered(caches: Caches, key: str) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def _hub(options: UpOptions, interrupts: Interrupts) -> AsyncIterator[Endpoint]:
+async def _hub(options: UpOptions, stop_requested: asyncio.Event) -> AsyncIterator[Endpoint]:
+    """It stops after those that use it."""
+    unused = asyncio.Event()
     listening: asyncio.Future[Endpoint] = asyncio.get_running_loop().create_future()
     settings = HubSettings(data_dir=options.data_dir, port=options.port)
-    serving = asyncio.create_task(serve(settings, ready=listening.set_result), name="hub")
+    serving = asyncio.create_task(serve_hub(settings, stop=unused, ready=listening.set_result), name="hub")
     begun: set[asyncio.Future[Any]] = {serving, listening}
     await asyncio.wait(begun, return_when=asyncio.FIRST_COMPLETED)
     if not listening.done():
         serving.result()
         raise ConfigurationError("the hub stopped before it was ready")
-    interrupts.reclaim()  # it has started: its address is known
-    serving.add_done_callback(lambda _: interrupts.stop_requested.set())  # without a hub everything stops
+    serving.add_done_callback(lambda _: stop_requested.set())  # without a hub everything stops
     try:
         yield listening.result()
     finally:
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it logs interrupted watches as errors
-        interrupts.stop_server()
+        unused.set()
         await serving
 
 

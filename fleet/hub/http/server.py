@@ -24,7 +24,7 @@ from fleet.hub.hub import Hub
 from fleet.hub.schema.cel.library import IS_INSTALLED, NOT_CHECKED
 from fleet.hub.wire.bodies import encode
 from fleet.private_files import create_private_directory
-from fleet.serving import bind, build_server, format_url
+from fleet.serving import bind, build_server, format_url, serve
 
 _LOG: Final = logging.getLogger(__name__)
 _NAME: Final = "fleet-hub"
@@ -58,8 +58,10 @@ class Endpoint:
     ca_file: Path | None
 
 
-async def serve(settings: HubSettings, *, ready: Callable[[Endpoint], None] | None = None) -> None:
-    """Serves until cancelled, SIGINT or SIGTERM. `ready` is called with the endpoint once the hub serves."""
+async def serve_hub(
+    settings: HubSettings, *, stop: asyncio.Event, ready: Callable[[Endpoint], None] | None = None
+) -> None:
+    """Serves until it shall stop, or is cancelled. `ready` is called with the endpoint once the hub serves."""
     check_settings(settings)
     if not IS_INSTALLED:
         _LOG.warning(NOT_CHECKED)
@@ -72,7 +74,12 @@ async def serve(settings: HubSettings, *, ready: Callable[[Endpoint], None] | No
             _write_kubeconfig(endpoint, users)  # only after the lock on the data directory is held
             host, port = sock.getsockname()[:2]
             listener = Listener(trusts_local=_is_plain_loopback(settings), address=f"{host}:{port}")
-            await _serve_http(hub, listener, settings, sock, _build_announcer(settings, endpoint, ready))
+            server = build_server(
+                Application(hub, listener), tls=_load_tls(settings), keep_alive=_KEEP_ALIVE, date_header=False
+            )
+            async with serve(server, sock, name=_NAME):
+                _announce(settings, endpoint, ready)
+                await stop.wait()
 
 
 def _make_directory(folder: Path) -> None:
@@ -136,31 +143,11 @@ async def _run_background(hub: Hub) -> AsyncIterator[None]:
                 task.cancel()
 
 
-async def _serve_http(
-    hub: Hub, listener: Listener, settings: HubSettings, sock: socket.socket, announce: Callable[[], None]
-) -> None:
-    server = build_server(
-        Application(hub, listener),
-        tls=_load_tls(settings),
-        keep_alive=_KEEP_ALIVE,
-        date_header=False,
-        handles_signals=True,
-    )
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(server.serve(sockets=[sock]), name="fleet-hub-http")
-        announce()
-
-
-def _build_announcer(
-    settings: HubSettings, endpoint: Endpoint, ready: Callable[[Endpoint], None] | None
-) -> Callable[[], None]:
-    def announce() -> None:
-        if settings.ready_file is not None:
-            _write_atomically(settings.ready_file, encode(_as_json(endpoint)))
-        if ready is not None:
-            ready(endpoint)
-
-    return announce
+def _announce(settings: HubSettings, endpoint: Endpoint, ready: Callable[[Endpoint], None] | None) -> None:
+    if settings.ready_file is not None:
+        _write_atomically(settings.ready_file, encode(_as_json(endpoint)))
+    if ready is not None:
+        ready(endpoint)
 
 
 def _load_tls(settings: HubSettings) -> ssl.SSLContext | None:

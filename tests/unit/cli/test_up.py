@@ -295,7 +295,7 @@ def test_a_signal_before_it_is_ready_ends_it_too(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
-def test_a_signal_that_the_server_hears_while_it_begins_ends_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_while_the_hub_starts_ends_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     load = uvicorn.Config.load
 
     def interrupted(config: uvicorn.Config) -> None:

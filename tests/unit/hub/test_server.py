@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 import yaml
@@ -43,6 +45,19 @@ def test_the_token_survives_a_restart(tmp_path: Path) -> None:
         with a_running_hub(tmp_path):
             tokens.append((tmp_path / "data" / "tokens.csv").read_text())
     assert tokens[0] == tokens[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order_although_somebody_watches(tmp_path: Path, number: signal.Signals) -> None:
+    with a_running_hub(tmp_path) as (hub, _):
+        ready = json.loads((tmp_path / "ready.json").read_text())
+        request = Request(f"{ready['url']}/api/v1/namespaces?watch=1")
+        request.add_header("Authorization", f"Bearer {Path(ready['tokenFile']).read_text().partition(',')[0]}")
+        with urlopen(request, timeout=90) as watch:
+            assert json.loads(watch.readline())["type"] == "ADDED"
+            hub.send_signal(number)
+            assert hub.wait(timeout=90) == 0
+    assert not (tmp_path / "data" / "hub.sqlite-wal").exists(), "the database was not closed"
 
 
 def test_a_mistake_in_the_settings_is_told_in_one_line(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from api.http.server import ListenOptions, serve_app
 from api.live.live import LiveState
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, find_first_error
-from fleet.eventloop import loop_factory, tune_interpreter
+from fleet.eventloop import handle_first_signal, loop_factory, tune_interpreter
 from fleet.history import History
 from fleet.kube.backoff import JITTER
 from fleet.manager import logs
@@ -106,13 +106,11 @@ def _load(options: ApiOptions, secrets: SecretValues | None = None, text: str | 
 async def _serve(options: ApiOptions, effective: Effective, listening: ListenOptions) -> None:
     clock, stopping = SystemClock(), asyncio.Event()
 
-    def stop() -> None:
-        if not stopping.is_set():
-            stopping.set()
-            start_watchdog(effective.settings.shutdown.grace_period.seconds + SHUTDOWN_MARGIN)
+    def stop(_: signal.Signals) -> None:
+        stopping.set()
+        start_watchdog(effective.settings.shutdown.grace_period.seconds + SHUTDOWN_MARGIN)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
+    handle_first_signal(stop)
     async with (
         _open_history(effective) as history,
         await connect(

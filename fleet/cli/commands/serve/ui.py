@@ -10,7 +10,6 @@ import asyncio
 import html
 import logging
 import os
-import signal
 import sys
 import webbrowser
 from pathlib import Path
@@ -67,12 +66,12 @@ async def _serve(connection: ApiConnection, user: str, *, port: int, opens: bool
     from api.gateway import create_gateway
     from fleet.cli.client.relay import HubRelay
     from fleet.clock import SystemClock
+    from fleet.eventloop import handle_first_signal
     from fleet.serving import bind, build_server, format_url, serve
 
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it logs interrupted answers as errors
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    handle_first_signal(lambda _: stopping.set())
     try:
         bound = bind(LOOPBACK, port)
     except OSError as error:
