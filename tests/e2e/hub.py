@@ -107,13 +107,17 @@ def _path_of(collection: str, item: dict[str, Any]) -> str:
 
 
 async def soon(look: Any, *, within: float = SECONDS_TO_HAPPEN, pause: float = 0.02) -> Any:
-    """The first answer of `look` that is true; fails with the last one, or with what the last look raised."""
+    """The first answer of `look` that is true; fails with the last one, or with what the last look raised.
+
+    The longer it has waited, the longer it waits before it looks again: in virtual time, waiting costs nothing else.
+    """
     async with asyncio.timeout(within + 5):
-        deadline = asyncio.get_running_loop().time() + within
+        begun = asyncio.get_running_loop().time()
         while True:
             found = await look()
             if found:
                 return found
-            if asyncio.get_running_loop().time() > deadline:
+            waited = asyncio.get_running_loop().time() - begun
+            if waited > within:
                 raise AssertionError(f"not within {within:g} s, last seen: {found!r}")
-            await asyncio.sleep(pause)
+            await asyncio.sleep(max(pause, waited / 10))
