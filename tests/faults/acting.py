@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any, Final, NamedTuple
 
 from fleet.clock import Clock
@@ -20,8 +22,11 @@ from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.settings import Settings
 from fleet.settings.loading import load_settings
+from tests.conftest import LONG
 from tests.e2e.world import World
 from tests.fake_hub import Faults, FaultyApi, fair
+from tests.faults.controller import line as lines
+from tests.faults.controller.line import Killed, Line
 from tests.faults.hub_api import HubApi
 from tests.faults.virtual import VirtualClock, no_jitter
 from tests.installed import an_installed_package
@@ -285,3 +290,29 @@ async def running(
         task.cancel()
         with suppress(asyncio.CancelledError, BaseExceptionGroup):
             await task
+
+
+async def live_until_killed(
+    hub: HubApi, file: Path, text: str, *assignments: str, faults: lines.Faults = lines.fair, seconds: float = 60.0
+) -> Line:
+    """A controller until one of the faults kills it, or for so long."""
+    dead = asyncio.Event()
+    line = Line(hub, faults=faults, rng=Random(1), on_kill=dead.set)
+    async with killed(running(hub, file, text, *assignments, through=line)):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await dead.wait()
+        line.cut(None)
+    return line
+
+
+def list_deaths(undisturbed: Line, paths: re.Pattern[str]) -> list[tuple[int, lines.Fault]]:
+    """One at each write of these paths, which is lost, done, or done later, in turn; in a long run, each of them."""
+    requests = enumerate(undisturbed.requests)
+    writes = [number for number, request in requests if request.is_write and paths.search(request.path)]
+    kinds = (Killed(), Killed(arrives=0.0), Killed(arrives=3.0))
+    return [
+        (number, kind)
+        for place, number in enumerate(writes)
+        for kind in (kinds if LONG else kinds[place % len(kinds) :][:1])
+    ]

@@ -6,16 +6,15 @@ import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from typing import Final
 
 import pytest
 
 from fleet.kube.scopes import find_scope
 from tests.e2e.world import World
-from tests.faults.acting import TWO, Script, acting_plugins, at_every_hook, killed, running
+from tests.faults.acting import TWO, Script, acting_plugins, at_every_hook, list_deaths, live_until_killed, running
 from tests.faults.controller.guard import Guard
-from tests.faults.controller.line import Fault, Faults, Killed, Line, at, fair
+from tests.faults.controller.line import Fault, at
 from tests.faults.hub_api import HubApi, a_hub
 from tests.faults.virtual import virtual
 
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.timeout(600)
 
 PLACEMENT: Final = find_scope("web").placement
 BY_SCHEDULER: Final = re.compile(r"bindings|policysnapshots/[^/]+/status|resourceplacements/[^/]+$")
-LONG_ENOUGH: Final = 60.0
+CONFIG: Final = at_every_hook("First", "Second")
 
 
 @pytest.fixture
@@ -42,20 +41,6 @@ async def a_placement() -> tuple[HubApi, World, Guard]:
     return hub, world, guard
 
 
-async def live_until(hub: HubApi, file: Path, faults: Faults) -> Line:
-    """A controller until it is killed, or for a while."""
-    dead = asyncio.Event()
-    line = Line(hub, faults=faults, rng=Random(1), on_kill=dead.set)
-    async with killed(running(hub, file, at_every_hook("First", "Second"), through=line)):
-        try:
-            async with asyncio.timeout(LONG_ENOUGH):
-                await dead.wait()
-        except TimeoutError:
-            pass
-        line.cut(None)
-    return line
-
-
 def count_reserved(journal: list[str]) -> set[str]:
     """What is reserved and neither bound nor given back, by plugin and cluster."""
     reserved = set()
@@ -72,21 +57,18 @@ def count_reserved(journal: list[str]) -> set[str]:
 @virtual
 async def test_kills_at_every_write_leave_one_binding_for_each_cluster(script: Script, tmp_path: Path) -> None:
     hub, _, _ = await a_placement()
-    undisturbed = await live_until(hub, tmp_path / "fleet.yaml", fair)
-    writes = [number for number, request in enumerate(undisturbed.requests) if BY_SCHEDULER.search(request.path)]
-    writes = [number for number in writes if undisturbed.requests[number].is_write]
+    undisturbed = await live_until_killed(hub, tmp_path / "fleet.yaml", CONFIG)
     assert len([one for one in undisturbed.requests if one.is_write and one.path.endswith("bindings")]) == 2
-    for number in writes:
-        for fault in (Killed(), Killed(arrives=0.0), Killed(arrives=3.0)):  # lost, done, done later
-            await one_death(script, tmp_path / "fleet.yaml", number, fault)
+    for number, fault in list_deaths(undisturbed, BY_SCHEDULER):
+        await one_death(script, tmp_path / "fleet.yaml", number, fault)
 
 
 async def one_death(script: Script, file: Path, number: int, fault: Fault) -> None:
     hub, world, guard = await a_placement()
-    line = await live_until(hub, file, at(number, fault))
+    line = await live_until_killed(hub, file, CONFIG, faults=at(number, fault))
     assert [met for _, met in line.met] == [fault]
     script.journal.clear()  # what is reserved is in the memory of a process
-    async with running(hub, file, at_every_hook("First", "Second")) as site:
+    async with running(hub, file, CONFIG) as site:
         await world.soon_scheduled("web")
         await asyncio.sleep(10)
         in_use = await world.in_use("web")

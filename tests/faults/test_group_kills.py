@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import suppress
 from pathlib import Path
-from random import Random
 from typing import Final
 
 import pytest
@@ -15,9 +13,9 @@ from fleet.kube.resource import STATUS
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.keys import GATES
 from tests.e2e.world import ANYTHING, World
-from tests.faults.acting import killed, running
+from tests.faults.acting import list_deaths, live_until_killed, running
 from tests.faults.configured import HEAD
-from tests.faults.controller.line import Fault, Faults, Killed, Line, at, fair
+from tests.faults.controller.line import Fault, at
 from tests.faults.hub_api import HubApi, a_hub
 from tests.faults.test_groups import GROUP, GROUPS
 from tests.faults.test_room import ONE, join, list_bound_by
@@ -50,42 +48,22 @@ async def a_group() -> tuple[HubApi, World]:
     return hub, world
 
 
-async def live_until(hub: HubApi, file: Path, faults: Faults) -> Line:
-    """A controller until it is killed, or for a while."""
-    dead = asyncio.Event()
-    line = Line(hub, faults=faults, rng=Random(1), on_kill=dead.set)
-    async with killed(running(hub, file, HEAD + GROUPS, through=line)):
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LONG_ENOUGH):
-                await dead.wait()
-        line.cut(None)
-    return line
-
-
 @virtual
 async def test_X_18_kills_at_every_write_leave_no_half_group(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
     hub, world = await a_group()
-    undisturbed = await live_until(hub, file, fair)
+    undisturbed = await live_until_killed(hub, file, HEAD + GROUPS, seconds=_LONG_ENOUGH)
     assert set(await list_bound_by(world)) == {*MEMBERS}
-    writes = [
-        number
-        for number, request in enumerate(undisturbed.requests)
-        if request.is_write and _WRITES.search(request.path)
-    ]
-    assert len(writes) > 5
-    ends = [
-        await one_death(file, number, fault)
-        for number in writes
-        for fault in (Killed(), Killed(arrives=0.0), Killed(arrives=3.0))  # lost, done, done later
-    ]
-    assert {True, False} == set(ends)
+    deaths = list_deaths(undisturbed, _WRITES)
+    assert len(deaths) > 5
+    ends = {await one_death(file, number, fault) for number, fault in deaths}
+    assert ends == {True, False}
 
 
 async def one_death(file: Path, number: int, fault: Fault) -> bool:
     """Whether the group was bound in the end: a placement that is tried before it has only the room that is left."""
     hub, world = await a_group()
-    line = await live_until(hub, file, at(number, fault))
+    line = await live_until_killed(hub, file, HEAD + GROUPS, faults=at(number, fault), seconds=_LONG_ENOUGH)
     assert [met for _, met in line.met] == [fault]
     before = {*await list_bound_by(world)}
     await world.patch(CLUSTER_SCOPED.placement, "a-single", {"metadata": {"annotations": {GATES: None}}})

@@ -7,7 +7,6 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from random import Random
 from typing import Final
 
 import pytest
@@ -16,9 +15,9 @@ from fleet.kube.scopes import CLUSTER_SCOPED
 from tests.conftest import LONG
 from tests.e2e.hub import soon
 from tests.e2e.world import World
-from tests.faults.acting import killed, running
+from tests.faults.acting import list_deaths, live_until_killed, running
 from tests.faults.configured import HEAD
-from tests.faults.controller.line import Fault, Faults, Killed, Line, at, fair
+from tests.faults.controller.line import Fault, at
 from tests.faults.hub_api import HubApi, a_hub
 from tests.faults.test_preemption import (
     EVICTING,
@@ -37,10 +36,10 @@ from tests.faults.virtual import EPOCH, virtual
 
 pytestmark = pytest.mark.timeout(600)
 
+CONFIG: Final = HEAD + EVICTING
 VICTIMS: Final = ("on-ams", "on-dub")
 _WRITES: Final = re.compile(r"bindings|options|resourceplacements/[^/]+$")
 _GROUP_WRITES: Final = re.compile(r"bindings|options|placementgroups|resourceplacements/[^/]+$")
-_LONG_ENOUGH: Final = 60.0
 
 
 def a_copy(hub: HubApi) -> tuple[HubApi, World]:
@@ -52,7 +51,7 @@ async def a_full_fleet(file: Path) -> HubApi:
     """And a placement for which one of two has to leave."""
     hub = a_hub(clock=EPOCH.timestamp)  # both began at the same time
     world = World(hub)
-    async with running(hub, file, HEAD + EVICTING, QUIET):
+    async with running(hub, file, CONFIG, QUIET):
         await fill(world, "ams", "dub")
     await place(world, "vip", cpu=3, priority=100)
     return hub
@@ -80,18 +79,6 @@ async def rolled_out(world: World, both: list[str]) -> AsyncIterator[None]:
             await rolling
 
 
-async def live_until(hub: HubApi, file: Path, faults: Faults) -> Line:
-    """A controller until it is killed, or for a while."""
-    dead = asyncio.Event()
-    line = Line(hub, faults=faults, rng=Random(1), on_kill=dead.set)
-    async with killed(running(hub, file, HEAD + EVICTING, QUIET, through=line)):
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LONG_ENOUGH):
-                await dead.wait()
-        line.cut(None)
-    return line
-
-
 @virtual
 async def test_kills_in_every_phase_lose_no_room_and_evict_only_one(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
@@ -99,26 +86,21 @@ async def test_kills_in_every_phase_lose_no_room_and_evict_only_one(tmp_path: Pa
     hub, world = a_copy(full)
     both: list[str] = []
     async with rolled_out(world, both):
-        undisturbed = await live_until(hub, file, fair)
+        undisturbed = await live_until_killed(hub, file, CONFIG, QUIET)
     assert both == []
-    writes = [
-        number
-        for number, request in enumerate(undisturbed.requests)
-        if request.is_write and _WRITES.search(request.path)
-    ]
-    assert len(writes) > 5
-    for number in writes:
-        for fault in (Killed(), Killed(arrives=0.0), Killed(arrives=3.0)):  # lost, done, done later
-            await one_death(full, file, number, fault)
+    deaths = list_deaths(undisturbed, _WRITES)
+    assert len(deaths) > 5
+    for number, fault in deaths:
+        await one_death(full, file, number, fault)
 
 
 async def one_death(full: HubApi, file: Path, number: int, fault: Fault) -> None:
     hub, world = a_copy(full)
     both: list[str] = []
     async with rolled_out(world, both):
-        line = await live_until(hub, file, at(number, fault))
+        line = await live_until_killed(hub, file, CONFIG, QUIET, faults=at(number, fault))
         assert [met for _, met in line.met] == [fault]
-        async with running(hub, file, HEAD + EVICTING, QUIET):
+        async with running(hub, file, CONFIG, QUIET):
             await is_placed(world, "vip", "ams")
             await asyncio.sleep(60)
             assert await read_preemptions(world, "vip") == []
@@ -133,9 +115,9 @@ async def test_the_next_leader_keeps_the_room_and_waits_for_the_same_victims(tmp
     file = tmp_path / "fleet.yaml"
     hub = await a_full_fleet(file)
     world = World(hub)
-    await live_until(hub, file, fair)
+    await live_until_killed(hub, file, CONFIG, QUIET)
     assert await read_preemptions(world, "vip") == [("ams", "Evicting", ["on-ams"])]
-    async with running(hub, file, HEAD + EVICTING, QUIET) as site:
+    async with running(hub, file, CONFIG, QUIET) as site:
         await place(world, "equal", cpu=4, priority=100, preemptionPolicy="Never")
         await asyncio.sleep(600)
         assert await find_bindings(world, "equal") == []
@@ -149,7 +131,7 @@ async def test_the_next_leader_keeps_room_that_does_not_come_no_longer_than_one_
     file = tmp_path / "fleet.yaml"
     hub = a_hub(clock=EPOCH.timestamp)
     world = World(hub)
-    async with running(hub, file, HEAD + EVICTING, QUIET):
+    async with running(hub, file, CONFIG, QUIET):
         await fill(world, "ams")
         await place(world, "vip", cpu=4, priority=100)
         await is_given_up(world, "on-ams")
@@ -157,7 +139,7 @@ async def test_the_next_leader_keeps_room_that_does_not_come_no_longer_than_one_
         await roll_out(world, "on-ams")
         await soon(lambda: is_drained(world, "vip"))
         await asyncio.sleep(400)
-    async with running(hub, file, HEAD + EVICTING, QUIET):
+    async with running(hub, file, CONFIG, QUIET):
         await asyncio.sleep(100)
         assert await is_drained(world, "vip")
         await asyncio.sleep(200)
@@ -171,7 +153,7 @@ async def a_full_fleet_for_two(file: Path) -> HubApi:
     """And a group, for both members of which one has to leave."""
     hub = a_hub(clock=EPOCH.timestamp)
     world = World(hub)
-    async with running(hub, file, HEAD + EVICTING, QUIET):
+    async with running(hub, file, CONFIG, QUIET):
         await fill(world, "ams", "dub")
     await world.create(CLUSTER_SCOPED.group, {"metadata": {"name": "web"}, "spec": {"minCount": 2}})
     for name in ("p1", "p2"):
@@ -185,25 +167,19 @@ async def test_X_18_kills_in_every_phase_lose_no_room_of_a_group(tmp_path: Path)
     full = await a_full_fleet_for_two(file)
     hub, world = a_copy(full)
     async with rolled_out(world, []):
-        undisturbed = await live_until(hub, file, fair)
-    writes = [
-        number
-        for number, request in enumerate(undisturbed.requests)
-        if request.is_write and _GROUP_WRITES.search(request.path)
-    ]
-    assert len(writes) > 8
-    lost_or_done = (Killed(), Killed(arrives=0.0))
-    for place_in_order, number in enumerate(writes):
-        for fault in lost_or_done if LONG else lost_or_done[place_in_order % 2 :][:1]:
-            await one_death_of_a_group(full, file, number, fault)
+        undisturbed = await live_until_killed(hub, file, CONFIG, QUIET)
+    deaths = list_deaths(undisturbed, _GROUP_WRITES)
+    assert len(deaths) > 8
+    for number, fault in deaths[:: 1 if LONG else 2]:
+        await one_death_of_a_group(full, file, number, fault)
 
 
 async def one_death_of_a_group(full: HubApi, file: Path, number: int, fault: Fault) -> None:
     hub, world = a_copy(full)
     async with rolled_out(world, []):
-        line = await live_until(hub, file, at(number, fault))
+        line = await live_until_killed(hub, file, CONFIG, QUIET, faults=at(number, fault))
         assert [met for _, met in line.met] == [fault]
-        async with running(hub, file, HEAD + EVICTING, QUIET):
+        async with running(hub, file, CONFIG, QUIET):
             await soon(lambda: are_on_both(world))
             await asyncio.sleep(60)
             for name in ("p1", "p2"):
