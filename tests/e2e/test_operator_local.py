@@ -179,6 +179,7 @@ async def place(fleet: World, name: str, scheduler: str) -> None:
     await fleet.create(CLUSTER_SCOPED.placement, {"metadata": metadata, "spec": {"resourceSelectors": [ANYTHING]}})
 
 
+@pytest.mark.servers  # processes start and end for a minute or more
 @pytest.mark.timeout(600, func_only=True)
 def test_O_13_two_schedulers_are_processes_edited_broken_killed_and_deleted_apart(hub: Hub, tmp_path: Path) -> None:
     async def story() -> None:
@@ -254,6 +255,7 @@ def test_O_13_a_process_that_hangs_is_killed_and_another_one_decides(hub: Hub, t
     asyncio.run(story())
 
 
+@pytest.mark.servers
 @pytest.mark.timeout(600, func_only=True)
 def test_O_14_another_image_alone_brings_its_own_plugin_to_the_profile(hub: Hub, tmp_path: Path) -> None:
     ours, theirs, environment = (tmp_path / name for name in ("acme", "other/acme", "environment"))
