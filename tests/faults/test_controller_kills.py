@@ -28,7 +28,7 @@ DEATHS: Final = 20
 LONG: Final = os.environ.get("FLEET_LONG", "") not in ("", "0")
 RUNS: Final = 50 if LONG else 10
 STORMS: Final = 100 if LONG else 2
-HURRIES: Final = 100 if LONG else 4
+HURRIES: Final = 100 if LONG else 2
 
 
 async def survived(known: Sequence[Checkpoint], storm: Storm, *, seed: int) -> None:

@@ -170,7 +170,7 @@ async def test_T_08_what_was_placed_long_ago_is_forgotten(tmp_path: Path) -> Non
         assert scene.controller.scheduler is not None
         recent = scene.controller.scheduler.recent
         sizes = []
-        for number in range(120):
+        for number in range(40):
             await scene.place(f"web-{number}", ONE)
             await scene.world.soon_scheduled(f"web-{number}")
             if number % 2:

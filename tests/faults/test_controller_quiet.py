@@ -30,7 +30,7 @@ from tests.faults.virtual import EPOCH, VirtualClock, no_jitter, run_virtually
 
 pytestmark = pytest.mark.timeout(1200)
 
-CLUSTERS: Final = 5000 if LONG else 500
+CLUSTERS: Final = 5000 if LONG else 100
 ROUNDS: Final = 2
 BETWEEN_BEATS: Final = 10.0
 """Virtual seconds."""

@@ -15,8 +15,8 @@ from tests.faults.configured import a_scene
 from tests.faults.virtual import virtual
 from tests.installed import install_example_package, the_example_package
 
-WAITING: Final = 300
-SLOTS: Final = 60
+WAITING: Final = 60
+SLOTS: Final = 12
 REGION: Final = "topology.acme.example/region"
 QUARANTINE: Final = """\
 profiles:

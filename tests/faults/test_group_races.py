@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -12,14 +11,14 @@ from typing import Any, Final
 import pytest
 
 from fleet.kube.scopes import CLUSTER_SCOPED
+from tests.conftest import LONG
 from tests.faults.configured import Scene, a_scene
 from tests.faults.test_groups import GROUPS, a_group, place
 from tests.faults.test_room import join, list_bound_by
 from tests.faults.virtual import virtual
 
-LONG: Final = os.environ.get("FLEET_LONG", "") not in ("", "0")
-RACES: Final = 25
-SEEDS: Final = 40 if LONG else 4
+RACES: Final = 25 if LONG else 10
+SEEDS: Final = 40 if LONG else 3
 """1,000 races in the long form."""
 pytestmark = pytest.mark.timeout(600)
 

@@ -16,7 +16,7 @@ from tests.faults.hub_api import a_hub
 from tests.faults.recorded import read_recorded
 from tests.faults.virtual import virtual
 
-RECORDED: Final = 500
+RECORDED: Final = 200
 SPREAD: Final = [{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
 
 
@@ -53,7 +53,7 @@ async def test_F3_123_simulation_what_if_replay_and_benchmark_decide_as_the_cont
             await world.edit_policy(f"web-{turn % 6 * 5}", numberOfClusters=1 + turn % 5)
             await asyncio.sleep(5)
         recorded = list(read_recorded(site, decided, tmp_path))
-    assert len({record.decision.digest for record in decided if record.decision}) > 100
+    assert len({record.decision.digest for record in decided if record.decision}) > 50
     extenders = ExtenderClient()
     for record, inputs in zip(decided, recorded, strict=True):
         assert record.inputs is not None

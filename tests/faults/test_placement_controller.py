@@ -160,7 +160,6 @@ def differences(found: Json, want: Json) -> dict[str, Any]:
 
 
 COMMON: Final = [
-    ("answer lost", RESTART, 10),
     ("refused", RESTART, 1),
     ("answer lost", RESTART, 1),
     ("unavailable after the fact", CONTINUE, 10),
@@ -228,7 +227,7 @@ async def weathered(weather: Weather) -> Json:
         return office.hub.state()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_bad_weather_delays_the_end_and_does_not_change_it(seed: int) -> None:
     want, _ = undisturbed(whole_life)
     weather = Weather(random.Random(seed))
