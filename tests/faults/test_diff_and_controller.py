@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Final
 
@@ -12,6 +11,7 @@ from fleet.clock import SECOND, epoch_nanoseconds
 from fleet.kube.api import Method
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.timestamps import format_timestamp
+from tests.conftest import LONG
 from tests.e2e.world import configured
 from tests.faults.controller.stage import Stage, staged
 from tests.faults.edited import CLUSTERS, ENVIRONMENTS, NAMES, REGIONS, Author, Edit, RecordingApi, apply_edit, compare
@@ -19,8 +19,8 @@ from tests.faults.virtual import run_virtually
 
 pytestmark = pytest.mark.timeout(1200)
 
-SEEDS: Final = range(10 if os.environ.get("FLEET_LONG") else 2)
-EDITS: Final = 30 if os.environ.get("FLEET_LONG") else 12
+SEEDS: Final = range(10 if LONG else 2)
+EDITS: Final = 30 if LONG else 8
 """Of each seed: 300 in the long form."""
 
 LONG_SILENCE: Final = 2e8

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.timeout(300)
 LOOKS: Final = MonitorTiming(interval=0.05)
 IMPATIENT: Final = MonitorTiming(interval=0.05, patience=0.1)
 PAGE: Final = "/v1/placements/-/web/history"
+LONG: Final = pytest.mark.long
 NOT_A_DATABASE: Final = b"a letter to the operator, longer than a header. " * 400
 
 
@@ -252,6 +253,17 @@ def fault(request: pytest.FixtureRequest) -> Fault:
     return FAULTS[request.param]
 
 
+@pytest.fixture(
+    params=[
+        name if name in ("damaged pages", "locked", "full", "unreachable", "hung") else pytest.param(name, marks=LONG)
+        for name in FAULTS
+    ]
+)
+def kind_of_fault(request: pytest.FixtureRequest) -> Fault:
+    """Wrong content, no right to write, no room, no file, or no answer; in a long run, every fault of each kind."""
+    return FAULTS[request.param]
+
+
 def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
 
@@ -259,7 +271,9 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 # --- at the start, under way, at the end ------------------------------------------------------------------------------
 
 
-def test_a_fault_at_the_start_keeps_nothing_from_starting(fault: Fault, disk: Disk, path: Path) -> None:
+def test_a_fault_at_the_start_keeps_nothing_from_starting(kind_of_fault: Fault, disk: Disk, path: Path) -> None:
+    fault = kind_of_fault
+
     async def scene() -> None:
         with fault.begin(disk, path):
             async with staged(f"sqlite:///{path}", fault.looks) as stage:
@@ -334,7 +348,9 @@ def test_a_page_says_that_it_may_lag_while_decisions_cannot_be_recorded(disk: Di
     run(scene())
 
 
-def test_a_fault_at_the_end_keeps_nothing_from_ending(fault: Fault, disk: Disk, path: Path) -> None:
+def test_a_fault_at_the_end_keeps_nothing_from_ending(kind_of_fault: Fault, disk: Disk, path: Path) -> None:
+    fault = kind_of_fault
+
     async def scene() -> None:
         async with staged(f"sqlite:///{path}", fault.looks) as stage:
             await stage.place("before")
