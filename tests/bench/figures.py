@@ -164,6 +164,13 @@ def violations(report: Report, baseline: Report | None) -> Iterator[str]:
             )
 
 
+def summary_of(figure: Figure) -> str:
+    summary = f"{figure.id}: {shown(figure.median, figure.kind)}"
+    if figure.target is None:
+        return summary
+    return f"{summary}, target {target_of(figure)} {'missed' if figure.misses_target else 'met'}"
+
+
 def target_of(figure: Figure) -> str:
     if figure.target is None:
         return ""

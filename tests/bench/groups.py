@@ -6,6 +6,7 @@ A process of its own keeps one group's heap, caches and warm processor out of th
 from __future__ import annotations
 
 import multiprocessing
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from tests.bench.api import api
 from tests.bench.building import building
 from tests.bench.controller.group import creating_on_embedded, creating_on_real, joining, on_embedded, on_real
 from tests.bench.decisions import decisions, other_decisions
-from tests.bench.figures import Figure
+from tests.bench.figures import Figure, summary_of
 from tests.bench.growth import by_clusters, by_picks
 from tests.bench.history import history
 from tests.bench.hooks import hook_times
@@ -261,7 +262,11 @@ def measured(name: str, *, quick: bool) -> list[Figure]:
 
 def _measure(name: str, quick: bool) -> list[Figure]:  # noqa: FBT001 - crosses to the other process
     group = next(one for one in GROUPS if one.name == name)
-    return list(group.measure(Run(name, quick)))
+    figures = []
+    for figure in group.measure(Run(name, quick)):
+        sys.stderr.write(f"  {summary_of(figure)}\n")
+        figures.append(figure)
+    return figures
 
 
 def in_fresh_process(call: Callable[..., T], *args: object) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.bench import __main__ as program
-from tests.bench import api, history, hub, kube, measuring, prepared, recording
+from tests.bench import api, groups, history, hub, kube, measuring, prepared, recording
 from tests.bench.controller import group as controller
 from tests.bench.controller import joining
 from tests.bench.controller.hubs import EMBEDDED, REAL
@@ -334,6 +335,25 @@ def test_repetitions_stay_within_their_bounds_and_the_warm_up_does_not_count(sec
     assert numbers == list(range(3 + expected))
     assert (first.count, second.count) == (expected, expected)
     assert second.median == 2 * first.median == 2 * (3 + (expected - 1) / 2)
+
+
+def test_a_figure_is_told_as_soon_as_it_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = []
+
+    def measure_two(_: Run) -> Iterator[Figure]:
+        yield a_figure(2.1, target=2)
+        told.append(capsys.readouterr().err)
+        yield a_figure(1.0, part="other")
+
+    monkeypatch.setattr(groups, "GROUPS", (groups.Group("two", "Two", "", measure_two),))
+
+    assert len(groups._measure("two", quick=True)) == 2
+    assert [*told, capsys.readouterr().err] == [
+        "  decide / some case / decide: 2.1 ms, target ≤ 2 ms missed\n",
+        "  decide / some case / other: 1 ms\n",
+    ]
 
 
 def test_the_collector_rests_while_something_is_measured_and_not_longer() -> None:
