@@ -321,7 +321,9 @@ class PlacedLimits:
 
 
 def _count(index: dict[Outer, Counter[Inner]], outer: Outer, inner: Inner, change: int) -> None:
-    counts = index.setdefault(outer, Counter())
+    counts = index.get(outer)
+    if counts is None:
+        counts = index[outer] = Counter()
     counts[inner] += change
     if counts[inner] <= 0:
         del counts[inner]

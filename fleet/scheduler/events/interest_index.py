@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+import msgspec
+
 from fleet.framework.explaining import EVERY_LABEL, ClusterEventKind, EventSources
 from fleet.model.keys import PICK_ALL, PICK_FIXED, PICK_N, PLACEMENT_GENERATION, SCHEDULED_CONDITION
 from fleet.model.placement_key import PlacementKey
@@ -42,6 +44,9 @@ _UPDATE_LABELS: Final = ClusterEventKind.UPDATE_LABELS
 _UPDATE_NAMESPACES: Final = ClusterEventKind.UPDATE_NAMESPACES
 _UPDATE_PROPERTIES: Final = ClusterEventKind.UPDATE_PROPERTIES
 _UPDATE_TAINTS: Final = ClusterEventKind.UPDATE_TAINTS
+_MOST_ANSWERS: Final = 1_000
+_LARGEST_QUESTION: Final = 4_096
+"""Bytes of a policy."""
 
 
 SourcesOf = Callable[[PlacementKey], EventSources]
@@ -80,6 +85,9 @@ class InterestIndex:
         self.reads_any_update = False
         """Whether changes count that no plugin has named."""
         self._entries: dict[PlacementKey, _Entry] = {}
+        self._asked: EventSources = ()
+        self._answers: dict[tuple[str, bytes], Interest] = {}
+        """Of those plugins, by namespace and policy: many placements have the same."""
         self._by_topic: _KeyIndex[Topic] = _KeyIndex()
         self._by_tolerations: _KeyIndex[Tolerations] = _KeyIndex()
 
@@ -97,11 +105,22 @@ class InterestIndex:
         self._relist(key, entry)
 
     def _interest_of(self, key: PlacementKey, policy: PlacementPolicy | None, namespace: str) -> Interest:
-        policy = policy or PlacementPolicy()
+        policy, sources = policy or PlacementPolicy(), self._sources_of(key)
+        if sources is not self._asked or len(self._answers) >= _MOST_ANSWERS:
+            self._asked, self._answers = sources, {}
+        question = namespace, msgspec.json.encode(policy)
+        answer = self._answers.get(question)
+        if answer is None:
+            answer = self._ask(sources, policy, namespace)
+            if len(question[1]) <= _LARGEST_QUESTION:
+                self._answers[question] = answer
+        return answer
+
+    def _ask(self, asked: EventSources, policy: PlacementPolicy, namespace: str) -> Interest:
         kind = policy.placement_type or PICK_ALL
         if kind not in (PICK_ALL, PICK_N, PICK_FIXED):
             return _NONE
-        sources = [each for each in self._sources_of(key) if each.judges_fixed or kind != PICK_FIXED]
+        sources = [each for each in asked if each.judges_fixed or kind != PICK_FIXED]
         events = [event for each in sources for event in each.source.events_to_register(policy, namespace)]
         self.reads_any_update |= any(event.kind is _UPDATE for event in events)
         if kind == PICK_FIXED:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from fleet.framework.explaining import ClusterEvent, ClusterEventKind, RegisteredSource
 from fleet.model.keys import PLACEMENT_GENERATION, SCHEDULED_CONDITION
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import (
     Condition,
+    PlacementPolicy,
     PolicySnapshot,
     PolicySnapshotStatus,
     Taint,
@@ -62,6 +64,31 @@ def test_a_policy_of_an_unknown_type_waits_for_nothing_but_a_vanished_cluster() 
     strange = PolicyBuilder(msgspec.structs.replace(READS_IT_ALL.policy, placement_type="PickSome"))
     assert not any(reacts(strange, change, short=True) for change in (ELIGIBLE, RELABELLED, TAINT_GONE))
     assert reacts(strange, DELETED, short=True)
+
+
+def test_plugins_are_asked_once_about_a_policy_that_many_placements_have() -> None:
+    asked: list[tuple[str, str]] = []
+
+    class Source:
+        def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
+            asked.append((policy.placement_type, namespace))
+            return (ClusterEvent(ClusterEventKind.UPDATE_LABELS, ("region",)),)
+
+    sources = [(RegisteredSource("reader", Source()),)]
+    index = InterestIndex(lambda _: sources[-1])
+
+    def put_all() -> list[str]:
+        for key in ("web", "shop", "prod/web"):
+            placement = PlacementKey.parse(key)
+            index.forget_spec(placement)
+            index.put(placement, a_policy().pick_n(3).in_namespace(placement.namespace).snapshot(), short=True)
+        return list(map(str, index.find_affected(RELABELLED)))
+
+    assert put_all() == put_all() == ["web", "shop", "prod/web"]
+    assert asked == [("PickN", ""), ("PickN", "prod")]
+    sources.append((RegisteredSource("reader", Source()),))
+    assert put_all() == ["web", "shop", "prod/web"]
+    assert len(asked) == 4
 
 
 # --- the index --------------------------------------------------------------------------------------------------------
