@@ -19,7 +19,7 @@ since.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Generic, TypeVar
@@ -122,7 +122,10 @@ class Store(Generic[T]):
         is true: it is computed once for all handlers that have it."""
         self._handlers.append((handler, when))
         for held in list(self._objects.values()):
-            self._call_handler(handler, None, held)
+            try:
+                handler(None, held)
+            except Exception as error:
+                self._on_handler_error(error)
 
     # --- our own writes -----------------------------------------------------------------------------------------------
 
@@ -204,15 +207,21 @@ class Store(Generic[T]):
             self._objects[key] = new
         selects: dict[ChangeFilter[T], bool] = {}
         for handler, when in self._handlers:
-            if when is not None and when not in selects:
-                selects[when] = self._selects(when, old, new)
-            if when is None or selects[when]:
-                self._call_handler(handler, old, new)
+            if when is not None:
+                if when not in selects:
+                    selects[when] = self._selects(when, old, new)
+                if not selects[when]:
+                    continue
+            try:
+                handler(old, new)
+            except Exception as error:
+                self._on_handler_error(error)
 
     def _reindex(self, key: str, old: T | None, new: T | None) -> None:
-        moves = [index.prepare(old, new) for index in self._indexes.values()]
-        for index, move in zip(self._indexes.values(), moves, strict=True):
-            index.move(key, *move)
+        moves = [(index, *index.prepare(old, new)) for index in self._indexes.values()]
+        for index, leave, enter in moves:
+            if leave or enter:
+                index.move(key, leave, enter)
 
     def _selects(self, when: ChangeFilter[T], old: T | None, new: T | None) -> bool:
         try:
@@ -220,12 +229,6 @@ class Store(Generic[T]):
         except Exception as error:
             self._on_handler_error(error)
             return True  # to be called in vain does less harm than to miss a change
-
-    def _call_handler(self, handler: Handler[T], old: T | None, new: T | None) -> None:
-        try:
-            handler(old, new)
-        except Exception as error:
-            self._on_handler_error(error)
 
 
 class Relist(Generic[T]):
@@ -301,17 +304,22 @@ class _Index(Generic[T]):
     def keys_of(self, value: Hashable) -> Iterable[str]:
         return self._keys.get(value, ())
 
-    def prepare(self, old: T | None, new: T | None) -> tuple[set[Hashable], set[Hashable]]:
-        """The values to leave and to enter."""
-        before = set() if old is None else set(self._values_of(old))
-        after = set() if new is None else set(self._values_of(new))
-        return before - after, after - before
+    def prepare(self, old: T | None, new: T | None) -> tuple[Collection[Hashable], Collection[Hashable]]:
+        """The values to leave and to enter. Most changes leave them as they are."""
+        before = () if old is None else tuple(self._values_of(old))
+        after = () if new is None else tuple(self._values_of(new))
+        if before == after:
+            return (), ()
+        return set(before).difference(after), set(after).difference(before)
 
-    def move(self, key: str, leave: set[Hashable], enter: set[Hashable]) -> None:
+    def move(self, key: str, leave: Iterable[Hashable], enter: Iterable[Hashable]) -> None:
         for value in leave:
             keys = self._keys[value]
             keys.discard(key)
             if not keys:
                 del self._keys[value]
         for value in enter:
-            self._keys.setdefault(value, set()).add(key)
+            if (held := self._keys.get(value)) is None:
+                self._keys[value] = {key}
+            else:
+                held.add(key)
