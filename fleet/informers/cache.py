@@ -356,8 +356,7 @@ def is_latest(snapshot: PolicySnapshot) -> bool:
     return snapshot.metadata.label(IS_LATEST_SNAPSHOT) == "true"
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyVersion:
+class PolicyVersion(msgspec.Struct, frozen=True):
     """The policy that a decision is about. A snapshot keeps its spec; its annotations and its label change."""
 
     snapshot: str

@@ -11,8 +11,10 @@ import enum
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct, structs
 
 from fleet.clock import Clock
 from fleet.errors import ConnectionLost, DeadlineExceeded, NotLeading, ServerTimeout
@@ -36,12 +38,10 @@ class Method(enum.StrEnum):
     DELETE = "DELETE"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     method: Method
     path: str
     """Quoted already, like the paths of `resource.Resource`."""
-    _: KW_ONLY
     query: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     content_type: str = "application/json"
@@ -76,7 +76,9 @@ class ClassedApi:
     call_class: str
 
     async def call(self, request: Request) -> bytes:
-        return await self.api.call(replace(request, call_class=self.call_class) if request.is_write else request)
+        return await self.api.call(
+            structs.replace(request, call_class=self.call_class) if request.is_write else request
+        )
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self.api.stream(request)

@@ -22,9 +22,11 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
+
+from msgspec import structs
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import (
@@ -122,7 +124,7 @@ class FencedApi:
     async def call(self, request: Request) -> bytes:
         if request.is_write:
             left = self.leadership.fence()
-            request = replace(request, deadline=min(request.deadline, left), guard=self.leadership.fence)
+            request = structs.replace(request, deadline=min(request.deadline, left), guard=self.leadership.fence)
         return await self.api.call(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:

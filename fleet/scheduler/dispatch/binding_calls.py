@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, ClassVar, Final, TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from fleet.errors import AlreadyExists, ApiError, Conflict, NotFound, StaleInputs
 from fleet.framework.operations import (
@@ -309,8 +309,7 @@ def _key(operation: Operation) -> str:
 # --- groups of writes -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(Struct, frozen=True):
     operation: Operation
     written: LiveBinding | None = None
     """As the API server has it now; None after a failure, for a binding that is gone, and if no request was sent."""

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
+from msgspec import Struct
+
 from fleet.errors import ApiError, ConnectionLost, ServerTimeout, Unavailable, Unreachable
 
 T = TypeVar("T")
@@ -57,8 +59,7 @@ class CallResult(enum.Enum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutcome(Generic[T]):
+class CallOutcome(Struct, Generic[T], frozen=True):
     """Errors are returned, not raised, so that a caller may ignore the outcome."""
 
     result: CallResult

@@ -93,10 +93,11 @@ class Dispatcher:
 
     async def _execute(self, queued: QueuedCall) -> None:
         type, started = queued.call.type, self._clock.monotonic()
-        outcome: CallOutcome[Any] = _closed_outcome()
+        sent: CallOutcome[Any] | None = None
         try:
-            outcome = await _send(queued.call)
+            sent = await _send(queued.call)
         finally:
+            outcome = _closed_outcome() if sent is None else sent
             self._free[type] += 1
             queued.resolve(outcome)
             successor = self._calls.finish(queued)
