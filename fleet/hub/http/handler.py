@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -53,6 +54,8 @@ LARGE_WRITE: Final = 64 * 1024
 """Bytes of a body, or of the object that it changes, which a thread takes: checking them takes ten milliseconds."""
 MOST_WAITING: Final = 128 * 1024 * 1024
 """Bytes of large bodies that wait for that thread."""
+_SHARE: Final = 2
+"""One user's may take no more than this part of them, so that there is room for others'."""
 _TOO_MANY_LARGE: Final = "too many large objects wait to be written"
 _TRIES_BESIDE: Final = 3
 """A large write that others overtake so often is done at once, on the event loop."""
@@ -63,7 +66,7 @@ class RequestHandler:
     def __init__(self, hub: Hub, address: str, *, uses_thread: bool) -> None:
         self._hub = hub
         self._tries_beside = _TRIES_BESIDE if uses_thread else 0
-        self._waiting = 0  # bytes of large writes that are not done
+        self._waiting: Counter[str] = Counter()  # bytes of large writes that are not done, by user
         self._nonresource_paths = NonResourcePaths(hub.registry, hub.openapi, address=address)
 
     async def handle(self, request: HubRequest) -> Response | Stream:
@@ -112,12 +115,13 @@ class RequestHandler:
         return max(len(request.body), len(head.body) if head is not None else 0) >= LARGE_WRITE
 
     async def _write_large(self, request: HubRequest, kind: Kind, key: Key, resource_path: ResourcePath) -> Response:
-        size = len(request.body)
-        if self._waiting and self._waiting + size > MOST_WAITING:
+        size, user = len(request.body), request.user.name
+        own, total = self._waiting[user], self._waiting.total()
+        if (total and total + size > MOST_WAITING) or (own and own + size > MOST_WAITING // _SHARE):
             raise RequestRefused(
                 429, "TooManyRequests", _TOO_MANY_LARGE, details={"retryAfterSeconds": 1}, retry_after=1
             )
-        self._waiting += size
+        self._waiting[user] += size
         registry = self._hub.registry
         transaction = StoreTransaction(
             self._hub.store, holds=lambda: routes.resolve_kind(registry, resource_path) is kind
@@ -129,7 +133,9 @@ class RequestHandler:
             transaction.check()
             raise
         finally:
-            self._waiting -= size
+            self._waiting[user] -= size
+            if not self._waiting[user]:
+                del self._waiting[user]
         transaction.check()
         return response
 

@@ -29,6 +29,7 @@ from tests.unit.hub.asking import (
     a_definition,
     a_thing,
 )
+from tests.unit.hub.test_access import allow_bob
 
 MERGE = "application/merge-patch+json"
 TEXT = "x" * LARGE_WRITE
@@ -201,15 +202,25 @@ def test_an_object_is_checked_by_the_definition_that_is_served_when_it_is_stored
     assert busy.names(THINGS) == []
 
 
-def test_large_writes_that_wait_are_bounded(busy: Interruptible, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handler, "MOST_WAITING", 3 * LARGE_WRITE)
+def test_large_writes_that_wait_are_bounded_for_each_user_and_together(
+    busy: Interruptible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handler, "MOST_WAITING", 5 * LARGE_WRITE)
+    allow_bob(busy, namespace="default", resources=["configmaps"], verbs=["create"])
 
-    async def ask(*names: str) -> list[int]:
-        requests = [busy.begin("POST", CONFIG_MAPS, a_config_map(name, text=TEXT)) for name in names]
-        return [answer.code for answer in await asyncio.gather(*requests)]
+    async def ask(*objects: tuple[str, str, int]) -> list[Answer]:
+        requests = [
+            busy.begin("POST", CONFIG_MAPS, a_config_map(name, text=size * TEXT), token=f"{user}-token")
+            for user, name, size in objects
+        ]
+        return await asyncio.gather(*requests)
 
-    assert busy.runner.run(ask("a", "b", "c")) == [201, 201, 429]
-    assert busy.runner.run(ask("c")) == [201]
+    answers = busy.runner.run(ask(("admin", "a", 1), ("admin", "b", 1), ("admin", "c", 1), ("bob", "d", 1)))
+    assert [answer.code for answer in answers] == [201, 201, 429, 201]
+    assert answers[2].headers["retry-after"] == "1"
+    answers = busy.runner.run(ask(("admin", "c", 2), ("bob", "e", 3)))
+    assert [answer.code for answer in answers] == [201, 429]
+    assert busy.runner.run(ask(("bob", "e", 3)))[0].code == 201
 
 
 def test_garbage_collection_waits_for_a_large_write(busy: Interruptible) -> None:
