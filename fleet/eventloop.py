@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-_GC_THRESHOLDS: Final = (10_000, 5, 20)
-"""Reference cycles are rare here, so the defaults would run it too often. The second generation has 50,000 new objects
-at most, which takes some ten milliseconds; a large policy is several times as many. The third is visited
-after a million, so that no more than some hundred megabytes wait for it."""
+_GC_THRESHOLDS: Final = (2_000, 5, 100)
+"""Reference cycles are rare here, so the defaults would run it too often. With the second generation some 12,000 new
+objects are visited, for a few milliseconds in which the event loop stands still; a large policy is many times as many.
+The third is visited after a million, so that no more than some hundred megabytes wait for it."""
 _SWITCH_INTERVAL: Final = 0.0005
 """Seconds that a computing thread keeps the interpreter while the event loop wants it. The loop gives it up whenever it
 looks for events, many times in each request: with the default of 5 ms those waits add up."""

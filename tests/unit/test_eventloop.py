@@ -36,6 +36,25 @@ for _ in range(20):
     compute_columns()
 print(getrusage(RUSAGE_SELF).ru_minflt - before)
 """
+DECODING: Final = """
+import gc
+
+from fleet.eventloop import tune_interpreter
+
+visited = {0: [0], 1: [0], 2: []}
+
+
+def note(phase, facts):
+    if phase == "start":
+        visited[facts["generation"]].append(sum(len(gc.get_objects(n)) for n in range(facts["generation"] + 1)))
+
+
+tune_interpreter()
+gc.collect()
+gc.callbacks.append(note)
+kept = [[number] for number in range(300_000)]
+print(max(visited[0] + visited[1]), len(visited[2]))
+"""
 
 
 @pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["told", "ignoring"])
@@ -82,8 +101,18 @@ def test_what_an_operator_sets_for_memory_stays() -> None:
     assert count_faults_while_deciding(as_by_default) > 100
 
 
+def test_garbage_collection_visits_a_large_document_in_small_steps() -> None:
+    most, complete = run_python(DECODING).split()
+    assert int(most) < 20_000
+    assert int(complete) == 0
+
+
 def count_faults_while_deciding(variables: dict[str, str]) -> int:
-    command = [sys.executable, "-c", DECIDING]
+    return int(run_python(DECIDING, **variables))
+
+
+def run_python(program: str, **variables: str) -> str:
+    command = [sys.executable, "-c", program]
     environment = {**os.environ, **variables}
     run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment)
-    return int(run.stdout)
+    return run.stdout

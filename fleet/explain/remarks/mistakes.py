@@ -51,7 +51,8 @@ def find_mistakes(
             mistakes.setdefault((mistake.kind, mistake.subject, mistake.value), mistake)
     conflicts = _find_conflicts(request, frame, profile, sees_all=visible == frame.valid)
     unused = (Mistake("without-effect", part.field, note=part.message) for part in request.unused)
-    return tuple(dict.fromkeys((*mistakes.values(), *conflicts, *unused)))
+    others = dict.fromkeys((*conflicts, *unused))  # of other kinds: comparing them with thousands of names takes long
+    return (*mistakes.values(), *others)
 
 
 def _find_unknown_names(request: PlacementRequest, profile: CompiledProfile, names: FleetNames) -> Iterator[Mistake]:

@@ -60,22 +60,33 @@ def can_match_labels(tests: Sequence[LabelTest]) -> bool:
     operators = {test.operator for test in tests}
     if "DoesNotExist" in operators:
         return operators <= {"DoesNotExist", "NotIn"}
-    required = [set(test.values) for test in tests if test.operator == "In"]
-    if not required:
-        return True
-    excluded = {value for test in tests if test.operator == "NotIn" for value in test.values}
-    return bool(set.intersection(*required) - excluded)
+    return not _requires_value(tests) or any(True for _ in _list_common(tests))
 
 
 def pick_label(tests: Sequence[LabelTest]) -> str | None:
     """A value that satisfies all tests of one key; None if the label may be absent. They do not contradict."""
     if all(test.operator in ("NotIn", "DoesNotExist") for test in tests):
         return None
-    excluded = {value for test in tests if test.operator == "NotIn" for value in test.values}
-    required = [set(test.values) for test in tests if test.operator == "In"]
-    if required:
-        return min(set.intersection(*required) - excluded)
+    if _requires_value(tests):
+        return min(_list_common(tests))
+    excluded = _list_excluded(tests)
     return next(value for value in ("true", "yes", *map(str, range(len(excluded)))) if value not in excluded)
+
+
+def _requires_value(tests: Sequence[LabelTest]) -> bool:
+    return any(test.operator == "In" for test in tests)
+
+
+def _list_common(tests: Sequence[LabelTest]) -> Iterator[str]:
+    """Values of the first list that all tests allow, one by one: operations on whole sets of a hundred thousand hold
+    every other thread."""
+    first, *others = (test.values for test in tests if test.operator == "In")
+    sets, excluded = [frozenset(values) for values in others], _list_excluded(tests)
+    return (value for value in first if value not in excluded and all(value in values for values in sets))
+
+
+def _list_excluded(tests: Sequence[LabelTest]) -> set[str]:
+    return {value for test in tests if test.operator == "NotIn" for value in test.values}
 
 
 def pick_number(checks: Sequence[PropertyTest]) -> str | None:

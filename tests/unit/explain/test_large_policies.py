@@ -21,11 +21,13 @@ from fleet.explain.answer.answer import Answer, build_answer
 from fleet.explain.answer.rendering import PROBLEMS_SHOWN, render
 from fleet.explain.fixes.evaluator import DEEP, MOST_CHANGES
 from fleet.explain.fixes.fixes import Fixes, Mode, find_fixes, find_fixes_for_cluster
+from fleet.explain.remarks.mistakes import Mistake
 from fleet.explain.remarks.nearest import find_nearest
 from fleet.explain.remarks.remarks import MOST_REMARKS
 from fleet.explain.whatif.edits import AddCluster, LabelCluster, RelaxAffinity
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.policy.contradictions import can_match_labels
 from fleet.framework.policy.terms import VALUES_SHOWN, LabelTest
 from fleet.model.views import PolicySnapshot
 from plugins.affinity.cluster_affinity import MOST_EXPRESSIONS, MOST_TERMS
@@ -347,6 +349,39 @@ def test_an_expression_of_many_values_is_relaxed_by_what_answers_call_it_and_by_
 
     assert short == f"zone In [{', '.join(values[:VALUES_SHOWN])}, and 5 more]" == str(LabelTest("zone", "In", values))
     assert scenario.apply([RelaxAffinity(term=0, expression=text)]).decide().targets
+
+
+class HashedText(str):
+    """Counts, because operations on whole sets hold all other threads until they are done."""
+
+    __slots__ = ()
+    hashes = 0
+
+    def __hash__(self) -> int:
+        HashedText.hashes += 1
+        return super().__hash__()
+
+
+def test_whether_one_list_of_values_can_match_is_seen_from_its_first() -> None:
+    before = HashedText.hashes
+    values = tuple(HashedText(f"value-{number}") for number in range(1_000))
+
+    assert can_match_labels([LabelTest("zone", "In", values)])
+    assert HashedText.hashes - before < 10
+
+
+def test_names_that_are_missing_are_compared_by_name_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[Mistake] = []
+
+    def hash_it(mistake: Mistake) -> int:
+        hashed.append(mistake)
+        return 0
+
+    monkeypatch.setattr(Mistake, "__hash__", hash_it)
+    answer, _ = explain(pick_three(of_values(1_000)))
+
+    assert answer.remarks[-1].more == 1_000 - MOST_REMARKS
+    assert len(hashed) < 100
 
 
 def peak_of(function: Callable[[], Any]) -> int:
