@@ -41,7 +41,7 @@ settings.register_profile(
     deadline=None,
     derandomize=IN_CI and not LONG,
     print_blob=True,
-    max_examples=1000 if LONG else 100,
+    max_examples=1000 if LONG else 50,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("fleet")

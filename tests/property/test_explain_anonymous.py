@@ -20,7 +20,7 @@ from tests.vectors.engine import decision_input
 
 @pytest.fixture
 def seeds(*, long: bool) -> range:
-    return range(1000 if long else 200)
+    return range(1000 if long else 60)
 
 
 def exported(scenario: Json) -> Json:

@@ -26,7 +26,7 @@ from tests.unit.explain.scenarios import a_random_scenario
 
 @pytest.fixture
 def seeds(*, long: bool) -> range:
-    return range(500 if long else 60)
+    return range(500 if long else 30)
 
 
 def whole(scenario: Scenario, decision: Decision) -> Answer:

@@ -38,7 +38,7 @@ OUTCOMES = {
 
 @pytest.fixture
 def seeds(*, long: bool) -> range:
-    return range(2000 if long else 120)
+    return range(2000 if long else 50)
 
 
 def compact(scenario: Scenario, decision: Decision, hidden: Hidden | None = None) -> CompactVerdicts:

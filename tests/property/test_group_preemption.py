@@ -24,7 +24,7 @@ from tests.builders import NOW
 from tests.conftest import LONG
 from tests.property.test_preemption_search import EVICTING, Fleet
 
-FLEETS: Final = 1000 if LONG else 60
+FLEETS: Final = 1000 if LONG else 24
 GROUP: Final = PlacementKey("", "group")
 Plan = dict[str, dict[str, tuple[str, ...]]]
 """By member, its clusters, with the placements that leave them."""

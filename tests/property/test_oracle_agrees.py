@@ -9,6 +9,7 @@ import pytest
 
 from tests.oracle.reference import decide_scenario
 from tests.strategies import random_scenario
+from tests.tiers import in_tiers
 from tests.vectors.comparison import Difference, compare_explanations, compare_outcomes
 from tests.vectors.runner import ENGINES, engine_named
 
@@ -16,6 +17,8 @@ if "fleet" not in ENGINES:
     pytest.skip("the product is no engine of the vectors yet", allow_module_level=True)
 
 BLOCKS = 20
+IN_MEMORY = 8
+"""Blocks of `make test`; the others run with the servers."""
 SEEDS = {"normal": 2_000, "long": 20_000}
 SHOWN = 5
 
@@ -26,7 +29,7 @@ def differences(seed: int) -> list[Difference]:
     return compare_outcomes(want, got) + compare_explanations(want, got)
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.parametrize("block", in_tiers(BLOCKS, IN_MEMORY))
 def test_the_product_agrees_with_the_oracle(block: int, *, long: bool) -> None:
     size = SEEDS["long" if long else "normal"] // BLOCKS
 

@@ -18,7 +18,7 @@ from tests.vectors.generation.scenarios import settle
 
 @pytest.fixture(scope="session")
 def scenarios(*, long: bool) -> list[Json]:
-    return [random_scenario(seed) for seed in range(5000 if long else 400)]
+    return [random_scenario(seed) for seed in range(5000 if long else 120)]
 
 
 def test_a_seed_always_gives_the_same_scenario() -> None:
@@ -63,7 +63,7 @@ def test_pick_n_never_uses_more_clusters_than_asked_for(scenarios: list[Json]) -
         holding = {each["cluster"] for each in result.bindings if is_active(each, current)}
         assert len(holding) <= wanted
         judged += 1
-    assert judged > 100
+    assert judged > len(scenarios) // 4
 
 
 def wanted_by(scenario: Json) -> int | None:

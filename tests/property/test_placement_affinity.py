@@ -25,6 +25,7 @@ from fleet.snapshot.sidedata import ResidentGroup
 from fleet.snapshot.table import Table
 from plugins.affinity.placement_affinity import PlacementAffinity
 from tests.builders import a_cluster
+from tests.tiers import in_tiers
 
 SEEDS: Final = 1000
 KEYS: Final = ("", "region", "zone")
@@ -175,10 +176,10 @@ class Asked:
         self.plugin.add(self.ctx, self.state, self.request, self.frame, deltas)
 
 
-@pytest.mark.parametrize("start", range(0, SEEDS, 100))
-def test_X_16_placement_affinity_equals_a_naive_evaluation(start: int) -> None:
+@pytest.mark.parametrize("block", in_tiers(SEEDS // 100, 3))
+def test_X_16_placement_affinity_equals_a_naive_evaluation(block: int) -> None:
     skipped = unequal = 0
-    for seed in range(start, start + 100):
+    for seed in range(block * 100, (block + 1) * 100):
         fleet = Fleet(seed)
         asked = Asked(fleet)
         expected = {cluster for cluster in fleet.labels if fleet.fits(cluster)}
@@ -192,9 +193,9 @@ def test_X_16_placement_affinity_equals_a_naive_evaluation(start: int) -> None:
     assert unequal > 20
 
 
-@pytest.mark.parametrize("start", range(0, SEEDS, 250))
-def test_X_16_adding_is_deciding_with_the_placement_there_and_removing_restores(start: int) -> None:
-    for seed in range(start, start + 250):
+@pytest.mark.parametrize("block", in_tiers(SEEDS // 100, 3))
+def test_X_16_adding_is_deciding_with_the_placement_there_and_removing_restores(block: int) -> None:
+    for seed in range(block * 100, (block + 1) * 100):
         fleet = Fleet(seed)
         asked = Asked(fleet)
         before = asked.list_fitting()

@@ -29,7 +29,7 @@ from tests.strategies import random_scenario
 from tests.vectors.engine import decision_input
 
 BLOCKS = 5
-SEEDS = {"normal": 400, "long": 10_000}
+SEEDS = {"normal": 150, "long": 10_000}
 
 UNRESOLVABLE = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 

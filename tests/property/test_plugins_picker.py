@@ -26,8 +26,8 @@ from tests.vectors.generation.clusters import random_clusters
 from tests.vectors.generation.dice import Dice
 from tests.vectors.generation.policies import random_constraints
 
-BLOCKS = 10
-SEEDS = {"normal": 400, "long": 20_000}
+BLOCKS = 5
+SEEDS = {"normal": 150, "long": 20_000}
 MANY_CELLS = {"normal": 30, "long": 1000}
 
 Seen = dict[str, Any]

@@ -32,6 +32,7 @@ from tests.oracle.reference import new_cycle
 from tests.oracle.settings import DEFAULTS
 from tests.oracle.spread import Counts, Effect, counts_of, effect_on
 from tests.oracle.status import Status
+from tests.tiers import in_tiers
 from tests.vectors.engine import decision_input
 from tests.vectors.generation import vocabulary as words
 from tests.vectors.generation.bindings import BindingMaker
@@ -42,6 +43,8 @@ from tests.vectors.generation.scenarios import random_options, random_snapshot
 
 FLEETS = 1000
 BLOCKS = 20
+IN_MEMORY = 6
+"""Blocks of `make test`; the others run with the servers."""
 GREATEST = 400
 NOTHING = {"cpu": "0", "memory": "0"}
 
@@ -209,7 +212,7 @@ def test_every_in_tree_filter_and_score_has_a_reference() -> None:
     assert {name for name, one in REFERENCES.items() if one.score} == {one.name for one in DEFAULT_PLUGINS["score"]}
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.parametrize("block", in_tiers(BLOCKS, IN_MEMORY))
 def test_F3_129_F3_060_every_in_tree_filter_and_score_equals_its_per_cluster_reference(
     block: int, *, long: bool
 ) -> None:

@@ -15,6 +15,7 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.views import AgentStatus, Observed
 from fleet.snapshot.sidedata import RECENT_PLACEMENTS, CpuUse, FeedSample
 from tests.builders import a_binding, a_cluster, ago
+from tests.conftest import LONG
 from tests.fake_clock import FakeClock
 from tests.unit.scheduler.watching import NoApi, with_metadata
 
@@ -97,7 +98,7 @@ class Hub:
         return {column: {name: str(values[row]) for name, row in rows.items()} for column, values in columns.items()}
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(600 if LONG else 15))
 def test_T_07_counts_of_changed_clusters_equal_a_count_of_everything(seed: int) -> None:
     hub = Hub(seed)
     for _ in range(STEPS):

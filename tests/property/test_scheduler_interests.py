@@ -39,7 +39,7 @@ NOW: Final = parse_timestamp(words.NOW)
 NOW_OF_ORACLE: Final = datetime.datetime.fromisoformat(words.NOW)
 
 POLICIES = {"normal": 150, "long": 400}
-CHANGES = {"normal": 400, "long": 3000}
+CHANGES = {"normal": 150, "long": 3000}
 FLEETS = {"normal": 100, "long": 3000}
 
 

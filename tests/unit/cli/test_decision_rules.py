@@ -269,7 +269,7 @@ def scenario_of(seed: int, size: int) -> Json:
     }
 
 
-@pytest.mark.parametrize("size", [0, 1, 12, 90])
+@pytest.mark.parametrize("size", [0, 12, 40])
 @pytest.mark.parametrize("name", REFERENCES)
 def test_F3_060_F3_129_a_plugin_of_fleet_and_its_reference_cluster_by_cluster_agree(
     simulator: Simulator, name: str, size: int
@@ -300,7 +300,7 @@ def test_F3_060_F3_129_a_plugin_of_fleet_and_its_reference_cluster_by_cluster_ag
         found.append((rejections, scores))
     assert found[0] == found[1]
     assert decisions[0]["operations"] == decisions[1]["operations"]
-    if size > 50:
+    if size > 30:
         assert outcomes & {"rejected", "already-selected"}
         assert len({str(raw) for _, raw in found[0][1].values() if raw}) > 1 or REFERENCES[name].score is None
 
