@@ -15,11 +15,10 @@ from fleet.framework.cycle.inspection import consider_newcomers
 from tests.strategies import random_scenario
 from tests.vectors.engine import decision_input
 
-SEEDS = range(60)
 CHOSEN = (ClusterOutcome.SELECTED, ClusterOutcome.REFRESHED, ClusterOutcome.REVIVED)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(20))
 def test_W_05_every_explanation_adds_up(seed: int) -> None:
     inp = decision_input(random_scenario(seed))
     decision, question = consider_newcomers(decide(inp), inp)
@@ -39,18 +38,3 @@ def test_W_05_every_explanation_adds_up(seed: int) -> None:
         assert found.not_evaluated == decision.frame.count - found.already_selected - found.fit - found.rejected
     else:
         assert summary.startswith(f"{found.selected}/{found.total} clusters selected")
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_W_14_the_first_verdict_that_rejects_is_the_one_on_record(seed: int) -> None:
-    inp = decision_input(random_scenario(seed))
-    decision = decide(inp)
-    explainer = Explainer(decision, inp)
-
-    for name in decision.frame.names.ordered:
-        found = explainer.explain(name)
-        rejecting = [one.refusal for one in found.verdicts if one.verdict == "reject"]
-        if found.outcome in (*CHOSEN, ClusterOutcome.NOT_PICKED):
-            assert not rejecting
-        elif found.first is not None:
-            assert rejecting[0] == found.first

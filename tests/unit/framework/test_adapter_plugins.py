@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.errors import ConfigurationError
 from fleet.framework.context import HookContext
 from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.profiles.adapter import adapt
@@ -67,16 +66,6 @@ def test_a_cluster_without_labels_and_properties_has_none() -> None:
 # --- equality ---------------------------------------------------------------------------------------------------------
 
 
-def test_F3_130_a_per_cluster_filter_and_its_vector_twin_give_equal_digests(frame: Frame) -> None:
-    found = [
-        decided(frame, a_policy().pick_n(2), profile=profile_of(kind("Door", ["b"]), Scoring("S", {"a": 5})))
-        for kind in (Rejecting, RejectingOneByOne)
-    ]
-
-    assert found[0].digest == found[1].digest
-    assert chosen(found[0]) == ["a", "c"]
-
-
 def test_F3_130_so_do_a_score_with_normalising_and_its_twin(frame: Frame) -> None:
     points = {"a": 300, "b": 100, "c": 200}
 
@@ -124,14 +113,6 @@ def test_a_vector_plugin_is_left_alone() -> None:
     plugin = Rejecting("Door")
 
     assert adapt(plugin) is plugin
-
-
-def test_both_forms_of_a_hook_are_ambiguous() -> None:
-    plugin = Rejecting("Door")
-    plugin.filter_one = lambda *_: None  # type: ignore[attr-defined]
-
-    with pytest.raises(ConfigurationError, match="Door defines both filter_one and filter: keep one"):
-        adapt(plugin)
 
 
 def test_one_form_per_hook_is_enough(frame: Frame) -> None:

@@ -18,12 +18,6 @@ class Nameless:
         return None
 
 
-def test_F3_034_a_plugin_must_go_by_the_name_it_is_registered_under() -> None:
-    registry = a_registry(Official=giving(Scripted("Nickname", pre_filter=None)))
-    with pytest.raises(ConfigurationError, match=r"^plugin registered as Official calls itself Nickname$"):
-        Framework.build(registry, a_profile(preFilter=["Official"]))
-
-
 def test_F3_034_a_plugin_without_a_name_is_refused() -> None:
     registry = a_registry(Nameless=giving(Nameless()))
     with pytest.raises(ConfigurationError, match=r'"Nameless": .* no attribute .name.$'):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from fleet.errors import ConfigurationError, DuplicatePlugin, UnknownPlugin
+from fleet.errors import DuplicatePlugin
 from fleet.framework.profiles.registry import Registry
 from fleet.framework.runtime.framework import Framework
 from tests.unit.framework.plugin_fakes import Scripted, a_profile, a_registry, giving
@@ -22,23 +19,6 @@ def a_sealed_registry() -> Registry:
 
 
 # --- sealing ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda registry: registry.register("One", ONE),
-        lambda registry: registry.unregister("PrioritySort"),
-        lambda registry: registry.merge({"One": ONE}),
-    ],
-    ids=["register", "unregister", "merge"],
-)
-def test_F3_036_a_registry_is_closed_once_a_framework_is_built_from_it(change: Callable[[Registry], Any]) -> None:
-    registry = a_sealed_registry()
-    before = dict(registry)
-    with pytest.raises(ConfigurationError, match="the registry is sealed"):
-        change(registry)
-    assert registry == before
 
 
 def test_F3_036_a_sealed_registry_still_builds() -> None:
@@ -61,19 +41,6 @@ def test_F3_037_of_two_with_one_name_the_first_is_kept() -> None:
     with pytest.raises(DuplicatePlugin, match=r"^a plugin named One already exists$"):
         registry.register("One", TWO)
     assert registry["One"] is ONE
-
-
-def test_F3_038_a_known_plugin_can_be_taken_away() -> None:
-    registry = Registry()
-    registry.register("One", ONE)
-    registry.register("Two", TWO)
-    registry.unregister("One")
-    assert dict(registry) == {"Two": TWO}
-
-
-def test_F3_038_an_unknown_plugin_cannot() -> None:
-    with pytest.raises(UnknownPlugin, match=r"^no plugin named One exists$"):
-        Registry().unregister("One")
 
 
 # --- merging ----------------------------------------------------------------------------------------------------------

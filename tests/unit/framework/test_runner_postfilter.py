@@ -9,15 +9,12 @@ from typing import Any
 import pytest
 
 from fleet.framework.context import HookContext
-from fleet.framework.cycle.decision import Outcome
 from fleet.framework.cycle.runner import Runner
 from fleet.framework.status import Code, Status
-from fleet.framework.types import EvictionPlan, PostFilterResult
+from fleet.framework.types import PostFilterResult
 from fleet.snapshot import Frame
 from tests.builders import a_binding, a_frame, a_policy, clusters
-from tests.doubles import Answering, Rejecting, chosen, decided, limited_to, profile_of
-
-PLAN = EvictionPlan((("a", "victim"),))
+from tests.doubles import Answering, Rejecting, decided, limited_to, profile_of
 
 
 @pytest.fixture
@@ -33,14 +30,6 @@ NO_HELP = Status.new(Code.UNSCHEDULABLE, "nobody to evict")
 
 
 # --- when -------------------------------------------------------------------------------------------------------------
-
-
-def test_F3_058_nobody_is_asked_when_enough_clusters_qualify(frame: Frame) -> None:
-    idle = helper("Idle")
-
-    decision = decided(frame, a_policy().pick_n(3), profile=profile_of(Rejecting("Door", ["a"]), idle))
-
-    assert (decision.outcome, idle.calls) == (Outcome.PARTIAL, [])
 
 
 @pytest.mark.parametrize("wanted, least, have, shortfall", [(3, None, 0, 1), (3, 3, 1, 2), (3, 2, 1, 1)])
@@ -125,20 +114,6 @@ def test_F3_058_it_sees_the_verdicts_of_the_last_round(frame: Frame) -> None:
 
 
 # --- what comes of it -------------------------------------------------------------------------------------------------
-
-
-def test_F3_058_F3_080_the_first_success_wins_and_is_recorded(frame: Frame) -> None:
-    winner = helper("Winner", PostFilterResult(nomination=("a",), evictions=PLAN))
-    later = helper("Later", PostFilterResult(nomination=("b",)))
-
-    decision = decided(
-        frame,
-        a_policy().pick_n(1),
-        profile=profile_of(Rejecting("Door", "abc"), helper("Helpless", status=NO_HELP), winner, later),
-    )
-
-    assert (decision.nomination, decision.evictions, later.calls) == (("a",), PLAN, [])
-    assert (decision.outcome, chosen(decision)) == (Outcome.UNSCHEDULABLE, [])
 
 
 def test_F3_080_when_nobody_knows_a_way_nothing_is_nominated(frame: Frame) -> None:

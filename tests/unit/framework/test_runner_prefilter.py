@@ -21,7 +21,6 @@ from tests.doubles import (
     a_runner,
     chosen,
     decided,
-    limited_to,
     narrowing_to,
     profile_of,
 )
@@ -46,15 +45,6 @@ def accepting(*_: object) -> tuple[None, None]:
 
 
 # --- how often --------------------------------------------------------------------------------------------------------
-
-
-def test_F3_050_pre_filter_is_called_once_per_round(frame: Frame) -> None:
-    counted = Answering("Counted", pre_filter=accepting)
-    profile = profile_of(counted, Answering("OneByOne", post_batch=limited_to(1)))
-
-    decision = decided(frame, a_policy().pick_n(3), profile=profile)
-
-    assert (decision.round_count, len(counted.calls)) == (3, 3)
 
 
 def test_F3_050_once_without_rounds_and_never_for_named_clusters(frame: Frame) -> None:
@@ -90,26 +80,6 @@ def test_F3_051_a_cluster_left_out_says_which_plugin_left_it_out(frame: Frame) -
     assert message_of(status) == "cluster(s) didn't satisfy plugin(s) [Near]"
 
 
-def test_F3_051_several_masks_leave_what_all_of_them_leave(frame: Frame) -> None:
-    near = Answering("Near", pre_filter=narrowing_to("a", "b", "c"))
-    cheap = Answering("Cheap", pre_filter=narrowing_to("b", "c", "d"))
-
-    assert chosen(decided(frame, a_policy(), profile=profile_of(near, cheap))) == ["b", "c"]
-
-
-def test_F3_051_masks_without_a_common_row_reject_the_placement_in_the_name_of_all(frame: Frame) -> None:
-    near = Answering("Near", pre_filter=narrowing_to("a"))
-    cheap = Answering("Cheap", pre_filter=narrowing_to("b"))
-    later = Rejecting("Later")
-
-    decision = decided(frame, a_policy().pick_n(1), profile=profile_of(near, cheap, later))
-
-    assert decision.outcome is Outcome.UNSCHEDULABLE
-    status = status_of(decision, "a")
-    assert message_of(status) == "cluster(s) didn't satisfy plugin(s) [Near Cheap] simultaneously"
-    assert later.calls == []
-
-
 def test_F3_051_all_plugins_whose_masks_clash_are_rejectors(frame: Frame) -> None:
     """A change that helps either of them may help the placement."""
     near = Answering("Near", pre_filter=narrowing_to("a"))
@@ -135,39 +105,6 @@ def test_F3_051_clusters_may_be_named_one_by_one(frame: Frame) -> None:
 
 
 # --- codes ------------------------------------------------------------------------------------------------------------
-
-
-def test_F3_051_skip_turns_the_filter_of_that_plugin_off(frame: Frame) -> None:
-    skipping = Rejecting("Skipping", ["a"])
-    skipping.pre_filter = answering(Code.SKIP)  # type: ignore[attr-defined]
-
-    decision = decided(frame, a_policy(), profile=profile_of(skipping, Rejecting("Other", ["b"])))
-
-    assert chosen(decision) == ["a", "c", "d"]
-    assert skipping.calls == []
-    assert decision.skipped == {"filter": ("Skipping",)}
-
-
-def test_F3_051_unresolvable_stops_at_once(frame: Frame) -> None:
-    first = Answering("First", pre_filter=answering(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "no quota at all"))
-    second = Answering("Second", pre_filter=accepting)
-    later = Rejecting("Later")
-
-    decision = decided(frame, a_policy().pick_n(1), profile=profile_of(first, second, later))
-
-    assert (second.calls, later.calls) == ([], [])
-    assert decision.rejectors == ("First",)
-
-
-def test_F3_051_unschedulable_lets_the_others_run_and_post_filter_act(frame: Frame) -> None:
-    first = Answering("First", pre_filter=answering(Code.UNSCHEDULABLE, "over quota"))
-    second = Answering("Second", pre_filter=accepting)
-    helper = Answering("Helper", post_filter=lambda *_: (None, Status.new(Code.UNSCHEDULABLE, "no")))
-
-    decision = decided(frame, a_policy().pick_n(1), profile=profile_of(first, second, helper))
-
-    assert (second.calls, helper.calls) == (["pre_filter"], ["post_filter"])
-    assert decision.outcome is Outcome.UNSCHEDULABLE
 
 
 def test_F3_051_of_two_refusals_the_one_that_cannot_be_helped_counts(frame: Frame) -> None:
@@ -203,16 +140,6 @@ def test_any_other_code_is_an_error_of_the_attempt(frame: Frame, code: Code) -> 
     assert decision.outcome is Outcome.ERROR
     assert decision.error is not None
     assert (decision.error.plugin, decision.targets, decision.operations) == ("Odd", (), ())
-
-
-def test_F3_076_the_refusal_names_its_plugin_and_its_reasons(frame: Frame) -> None:
-    profile = profile_of(Answering("Quota", pre_filter=answering(Code.UNSCHEDULABLE, "3 of 3 used", "ask finance")))
-
-    narrowing = a_runner(profile, frame).run_pre_filter(frame)
-
-    assert narrowing.refusal is not None
-    assert narrowing.refusal.plugin == "Quota"
-    assert message_of(narrowing.refusal) == "3 of 3 used, ask finance"
 
 
 def test_F3_076_narrowing_plugins_are_named_with_what_they_left(frame: Frame) -> None:

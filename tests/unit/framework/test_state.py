@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +19,6 @@ from fleet.framework.state import (
     FrozenState,
     StateData,
     StateKey,
-    clone_state,
     should_record_metrics,
 )
 from fleet.framework.types import Delta
@@ -30,7 +28,6 @@ from tests.builders import a_cluster, a_frame, a_policy, names_in
 from tests.unit.framework.plugin_fakes import Counter, an_attempt
 
 KEY = StateKey("preFilter/Example")
-OTHER = StateKey("filter/Example")
 PLUGINS = Path(__file__).resolve().parents[3] / "plugins"
 
 
@@ -87,33 +84,10 @@ def test_F3_021_states_made_for_attempts_are_fresh() -> None:
 # --- clones -----------------------------------------------------------------------------------------------------------
 
 
-def test_F3_022_no_state_clones_to_no_state() -> None:
-    assert clone_state(None) is None
-
-
-def test_F3_022_a_changed_value_of_a_clone_is_invisible_in_the_original() -> None:
-    state = CycleState()
-    state.write(KEY, Counter(1))
-    clone = clone_state(state)
-    assert clone is not None
-    counter_of(clone).value += 1
-    assert (value_of(state), value_of(clone)) == (1, 2)
-
-
 def test_F3_022_a_key_of_a_clone_is_invisible_in_the_original() -> None:
     state = CycleState()
     state.clone().write(KEY, Counter())
     assert state.read(KEY, default=None) is None
-
-
-def test_F3_022_values_shared_by_design_stay_shared() -> None:
-    state, fixed = CycleState(), Fixed()
-    state.write(KEY, fixed)
-    assert state.clone().read(KEY) is fixed
-
-
-def test_F3_022_whether_metrics_are_recorded_is_not_copied() -> None:
-    assert not CycleState(record_metrics=True).clone().record_metrics
 
 
 def test_F3_022_a_clone_has_a_lock_of_its_own() -> None:
@@ -127,39 +101,10 @@ def test_F3_022_a_clone_has_a_lock_of_its_own() -> None:
 # --- reading and writing ----------------------------------------------------------------------------------------------
 
 
-def test_F3_023_the_last_write_wins() -> None:
-    state = CycleState()
-    state.write(KEY, Counter(1))
-    state.write(KEY, Counter(2))
-    assert value_of(state) == 2
-
-
 @pytest.mark.parametrize("value", [7, "text", {"a": 1}.keys(), None])
 def test_F3_023_a_value_that_cannot_be_cloned_is_a_type_error(value: Any) -> None:
     with pytest.raises(TypeError, match="state value for preFilter/Example has no clone"):
         CycleState().write(KEY, value)
-
-
-def test_F3_023_two_threads_lose_no_write() -> None:
-    state = CycleState(new_lock=ReadWriteLock)
-
-    def write_all(name: str) -> None:
-        for number in range(10_000):
-            state.write(StateKey(f"{name}/{number}"), Counter(number))
-
-    writers = [threading.Thread(target=write_all, args=(name,)) for name in ("one", "two")]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    for name in ("one", "two"):
-        assert all(value_of(state, StateKey(f"{name}/{number}")) == number for number in range(10_000))
-
-
-def test_F3_024_a_miss_reads_not_found() -> None:
-    with pytest.raises(StateNotFound) as missed:
-        CycleState().read(KEY)
-    assert str(missed.value) == "not found"
 
 
 def test_F3_024_a_miss_with_a_default_gives_the_default() -> None:
@@ -172,16 +117,6 @@ def test_F3_024_a_default_does_not_hide_what_is_there() -> None:
     state, counter = CycleState(), Counter()
     state.write(KEY, counter)
     assert state.read(KEY, default=None) is counter
-
-
-def test_F3_025_deleting_twice_is_fine() -> None:
-    state = CycleState()
-    state.write(KEY, Counter())
-    state.write(OTHER, Counter(4))
-    state.delete(KEY)
-    state.delete(KEY)
-    assert state.read(KEY, default=None) is None
-    assert value_of(state, OTHER) == 4
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Callable
-from types import MappingProxyType
 from typing import Any
 
-import msgspec
-import numpy as np
 import pytest
 
-from fleet.errors import ConfigurationError, PluginError, StaleInputs, StateNotFound
+from fleet.errors import ConfigurationError, PluginError, StaleInputs
 from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.handle import OfflineHandle
 from fleet.framework.profiles.profile import PluginRef, compile_profile
-from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.status import (
-    MAX_CLUSTER_SCORE,
     MAX_TOTAL_SCORE,
-    MIN_CLUSTER_SCORE,
-    NOT_FOUND,
-    SUCCESS,
     Code,
     Status,
     as_error,
-    code_of,
-    is_success,
-    is_unschedulable,
     message_of,
 )
-from fleet.framework.types import PluginTraits, PostFilterResult, Reason, ReasonTable, Verdict
+from fleet.framework.types import Reason, ReasonTable
 from fleet.snapshot import Frame
 from tests.builders import a_frame, a_policy, clusters
 from tests.doubles import Rejecting, Scoring, chosen, decided
@@ -55,29 +42,6 @@ def error_of(decision: Decision) -> str:
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
-
-
-def test_F3_001_a_score_above_100_ends_the_attempt_and_names_plugin_cluster_and_value(frame: Frame) -> None:
-    assert MAX_CLUSTER_SCORE == 100
-    decision = deciding(frame, Scoring("Greedy", {"b": 101}), ranking="weighted")
-    assert error_of(decision) == "Greedy at score: score 101 of cluster b is not in 0 … 100"
-
-
-def test_F3_001_the_normalised_score_counts_not_the_raw_one(frame: Frame) -> None:
-    halving = Scoring("Halving", {"b": 200})
-    halving.normalize = lambda ctx, state, req, raw: raw // 2  # type: ignore[attr-defined]
-    assert deciding(frame, halving, ranking="weighted").outcome is Outcome.SELECTED
-
-
-def test_F3_002_a_score_below_0_ends_the_attempt_alike(frame: Frame) -> None:
-    assert MIN_CLUSTER_SCORE == 0
-    decision = deciding(frame, Scoring("Stingy", {"c": -1}), ranking="weighted")
-    assert error_of(decision) == "Stingy at score: score -1 of cluster c is not in 0 … 100"
-
-
-def test_F3_002_both_bounds_pass(frame: Frame) -> None:
-    decision = deciding(frame, Scoring("Exact", {"a": 100, "b": 0, "c": 0}), ranking="weighted")
-    assert chosen(decision)[0] == "a"
 
 
 def test_F3_003_weights_whose_total_could_overflow_are_refused() -> None:
@@ -104,45 +68,8 @@ def test_F3_003_the_greatest_weight_that_fits_adds_up_without_wrapping(frame: Fr
 # --- codes ------------------------------------------------------------------------------------------------------------
 
 
-def test_F3_004_not_found_reads_without_quotes() -> None:
-    assert NOT_FOUND == "not found"
-    error = StateNotFound(NOT_FOUND)
-    assert isinstance(error, LookupError)
-    assert str(error) == "not found"
-
-
-@pytest.mark.parametrize("code", CODES)
-def test_F3_005_a_code_survives_int_uint8_and_json(code: Code) -> None:
-    assert Code(int(code)) is code
-    assert Code(int(np.array([code], dtype=np.uint8)[0])) is code
-    assert Code(json.loads(json.dumps(code))) is code
-    assert msgspec.json.decode(msgspec.json.encode(code), type=Code) is code
-
-
 def test_F3_005_codes_have_their_numbers() -> None:
     assert [int(code) for code in CODES] == [0, 1, 2, 3, 4, 5, 6]
-
-
-def test_F3_006_none_from_every_decision_hook_is_success(frame: Frame) -> None:
-    everywhere = Scripted(
-        "Silent",
-        post_batch=None,
-        pre_filter=None,
-        post_filter=None,
-        pre_score=None,
-        pre_enqueue=None,
-        filter=Verdict(ok=0b011),
-    )
-    everywhere.REASONS = ReasonTable(Reason("No", Code.UNSCHEDULABLE, "no"))  # type: ignore[attr-defined]
-    decision = deciding(frame, everywhere)
-    assert decision.error is None
-    assert len(decision.targets) == 2
-    assert decision.skipped == {}
-
-
-def test_F3_006_none_in_a_pair_is_success(frame: Frame) -> None:
-    pairs = Scripted("Pairs", post_batch=(2, None), pre_filter=(0b011, None))
-    assert sorted(chosen(deciding(frame, pairs))) == ["a", "b"]
 
 
 def test_F3_006_none_from_every_effect_hook_is_success(frame: Frame) -> None:
@@ -181,32 +108,6 @@ def test_F3_007_an_error_has_no_rejector(frame: Frame) -> None:
     assert decision.pending == ()
 
 
-def test_F3_007_an_exception_is_an_error_that_names_the_plugin(frame: Frame) -> None:
-    decision = deciding(frame, Scripted("Broken", pre_filter=ZeroDivisionError("by zero")))
-    assert error_of(decision) == "Broken at preFilter: ZeroDivisionError: by zero"
-
-
-def test_F3_008_post_filter_sees_an_unschedulable_row_as_a_candidate(frame: Frame) -> None:
-    assert candidates(frame, {"a": 1, "b": 1, "c": 2}) == {"a", "b"}
-
-
-def test_F3_009_an_unresolvable_row_is_no_candidate(frame: Frame) -> None:
-    assert candidates(frame, {"a": 2, "b": 2, "c": 2}) == set()
-
-
-def candidates(frame: Frame, rejected: dict[str, int]) -> set[str]:
-    """What PostFilter finds to be helped by evictions; reason 1 is Unschedulable, 2 is …AndUnresolvable."""
-    found: set[str] = set()
-
-    def post_filter(ctx: Any, state: Any, req: Any, frame: Frame, verdicts: Any) -> tuple[PostFilterResult, None]:
-        rows = np.flatnonzero(verdicts.codes() == int(Code.UNSCHEDULABLE))
-        found.update(frame.name(int(row)) for row in rows)
-        return PostFilterResult(), None
-
-    deciding(frame, Rejecting("Picky", rejected), Scripted("Eviction", post_filter=post_filter))
-    return found
-
-
 @pytest.mark.parametrize(
     "code, asked",
     [(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ["First.pre_filter()"]),
@@ -220,31 +121,6 @@ def test_F3_009_only_unresolvable_keeps_pre_filter_from_asking_on(frame: Frame, 
     assert journal == asked
     assert decision.outcome is Outcome.UNSCHEDULABLE
     assert decision.rejectors == ("First",)
-
-
-class Waits(PluginTraits):
-    """A vector Filter that answers Wait."""
-
-    def name(self) -> str:
-        return "Waits"
-
-    def filter(self, *args: Any) -> Any:
-        return Status.new(Code.WAIT, "later")
-
-
-class WaitsOneByOne(ScalarPlugin):
-    def filter_one(self, *args: Any) -> Status:
-        return Status.new(Code.WAIT, "later")
-
-
-def test_F3_010_wait_from_a_filter_is_an_error(frame: Frame) -> None:
-    assert error_of(deciding(frame, Waits())) == "Waits at filter: invalid code Wait at Filter"
-
-
-def test_F3_010_wait_from_a_per_cluster_filter_is_an_error(frame: Frame) -> None:
-    profile = compile_profile(a_registry(WaitsOneByOne()), a_profile(filter=["WaitsOneByOne"]), OfflineHandle())
-    decision = decided(frame, a_policy().pick_n(1), profile=profile)
-    assert error_of(decision).startswith("WaitsOneByOne at filter: invalid code Wait at Filter")
 
 
 def test_F3_010_wait_as_a_declared_reason_is_refused_at_build() -> None:
@@ -268,34 +144,6 @@ def test_F3_010_wait_from_another_decision_hook_is_an_error(frame: Frame, method
 
 
 # --- Skip, in each of its uses ----------------------------------------------------------------------------------------
-
-
-def test_F3_011_skip_is_five() -> None:
-    assert int(Code.SKIP) == 5
-
-
-def test_F3_011_skip_from_pre_filter_switches_the_filter_of_the_plugin_off(frame: Frame) -> None:
-    skipping = Rejecting("Skipping", ["a", "b", "c"])
-    skipping.pre_filter = lambda *args: (None, Status.new(Code.SKIP))  # type: ignore[attr-defined]
-    decision = deciding(frame, skipping)
-    assert len(decision.targets) == 2
-    assert skipping.calls == []
-    assert decision.skipped == {"filter": ("Skipping",)}
-
-
-def test_F3_011_skip_from_pre_score_switches_the_score_of_the_plugin_off(frame: Frame) -> None:
-    skipping = Scoring("Skipping", {"a": 100})
-    skipping.pre_score = lambda *args: Status.new(Code.SKIP)  # type: ignore[attr-defined]
-    decision = deciding(frame, skipping)
-    assert chosen(decision) == ["c", "b"]
-    assert skipping.calls == []
-    assert decision.skipped == {"score": ("Skipping",)}
-
-
-def test_F3_011_skip_from_post_batch_sets_no_limit(frame: Frame) -> None:
-    decision = deciding(frame, Scripted("Skipping", post_batch=(1, Status.new(Code.SKIP))))
-    assert decision.round_count == 1
-    assert len(decision.targets) == 2
 
 
 def test_F3_011_skip_from_bind_leaves_the_target_to_the_next(frame: Frame) -> None:
@@ -328,14 +176,6 @@ def test_F3_012_codes_read_in_camel_case() -> None:
     assert f"{Code.UNSCHEDULABLE_AND_UNRESOLVABLE}" == "UnschedulableAndUnresolvable"
 
 
-def test_F3_013_a_status_is_frozen_and_slotted() -> None:
-    status = Status.new(Code.UNSCHEDULABLE, "full")
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        status.code = Code.SUCCESS  # type: ignore[misc]
-    assert not hasattr(status, "__dict__")
-    assert isinstance(status.details, MappingProxyType)
-
-
 @pytest.mark.parametrize(
     "hook, run",
     [
@@ -354,20 +194,6 @@ def test_F3_013_a_refusal_without_a_reason_is_complained_about(
     run(effects)
     (complaint,) = effects.violations
     assert (complaint.plugin, complaint.target, complaint.text) == ("Curt", "a", "Unschedulable without a reason")
-
-
-def test_F3_014_success_is_one_shared_object() -> None:
-    assert Status.new(Code.SUCCESS) is SUCCESS
-    assert Status.new(Code.SUCCESS, "in passing") is SUCCESS
-
-
-def test_F3_014_other_statuses_keep_their_reasons() -> None:
-    assert Status.new(Code.PENDING, "one", "two") == Status(Code.PENDING, ("one", "two"))
-
-
-@pytest.mark.parametrize("status", [None, SUCCESS])
-def test_F3_015_success_is_no_error(status: Status | None) -> None:
-    assert as_error(status) is None
 
 
 @pytest.mark.parametrize("code", [code for code in CODES if code is not Code.SUCCESS])
@@ -391,27 +217,3 @@ def test_F3_015_the_error_behind_a_status_is_kept() -> None:
 def test_F3_015_a_message_that_says_more_than_the_error_behind_it_wins() -> None:
     status = Status(Code.ERROR, ("Fit at filter: boom",), error=PluginError("boom"))
     assert str(as_error(status)) == "Fit at filter: boom"
-
-
-def test_F3_016_no_status_has_the_code_success() -> None:
-    assert code_of(None) is Code.SUCCESS
-    assert [code_of(Status.new(code, "why")) for code in CODES] == CODES
-
-
-def test_F3_017_only_success_is_success() -> None:
-    assert is_success(None)
-    assert [code for code in CODES if is_success(Status.new(code, "why"))] == [Code.SUCCESS]
-
-
-def test_F3_018_two_codes_are_unschedulable() -> None:
-    assert not is_unschedulable(None)
-    assert [code for code in CODES if is_unschedulable(Status.new(code, "why"))] == [
-        Code.UNSCHEDULABLE,
-        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
-    ]
-
-
-def test_F3_019_reasons_are_joined() -> None:
-    assert message_of(None) == ""
-    assert message_of(SUCCESS) == ""
-    assert message_of(Status.new(Code.UNSCHEDULABLE, "too small", "too far")) == "too small, too far"
