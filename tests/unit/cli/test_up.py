@@ -35,6 +35,7 @@ from fleet.settings import load_settings
 from tests.calm import CALM
 from tests.control_plane.instance import free_port
 from tests.control_plane.waiting import soon
+from tests.unit.cli.conftest import Fleet
 
 PLACEMENTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements"
 CLUSTERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
@@ -281,6 +282,7 @@ def test_decisions_are_told_in_plain_lines_and_commands_to_try_follow(up: Runnin
 # --- ending and starting again ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.servers  # a process of its own; within this one a signal is tried below
 def test_a_signal_before_it_is_ready_ends_it_too(tmp_path: Path) -> None:
     data = tmp_path / "data"
     command = [sys.executable, "-m", "fleet.cli", "up", "--quiet", "--clusters=2000", f"--data-dir={data}"]
@@ -345,6 +347,7 @@ def uids(items: dict[str, Any]) -> set[str]:
 # --- the view ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.servers  # a process of its own; what the view shows is held by tests/unit/demo
 def test_on_a_terminal_there_is_a_view_and_the_terminal_is_given_back() -> None:
     ours, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "140", "LINES": "40"}
@@ -416,13 +419,12 @@ def test_unknown_settings_are_refused() -> None:
     assert "no setting named" in refusal(settings=["no.such=1"])
 
 
-def test_a_refusal_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+def test_a_refusal_is_one_line_and_exit_code_2(tmp_path: Path, fleet: Fleet) -> None:
     (tmp_path / "file").touch()
-    command = [sys.executable, "-m", "fleet.cli", "up", f"--data-dir={tmp_path / 'file' / 'data'}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    ran = fleet("up", f"--data-dir={tmp_path / 'file' / 'data'}")
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
         f"error: --data-dir: cannot write to {tmp_path / 'file' / 'data'}: Not a directory\n"
         "next: see `fleet up --help`\n"
     )

@@ -39,6 +39,7 @@ def test_secrets_are_for_the_owner_of_the_hub_only(folder: Path) -> None:
     assert {Path(ready[name]).stat().st_mode & 0o077 for name in ("kubeconfig", "tokenFile")} == {0}
 
 
+@pytest.mark.servers  # two processes one after the other
 def test_the_token_survives_a_restart(tmp_path: Path) -> None:
     tokens = []
     for _ in range(2):

@@ -81,6 +81,7 @@ def test_a_tree_without_a_tag_is_a_local_build() -> None:
     assert fleet("version", "-o", "json").json["tag"]["kind"] == "local"
 
 
+@pytest.mark.servers  # builds a wheel and starts a fleet from it
 def test_G_11_a_wheel_of_a_snapshot_reports_its_tag(tmp_path: Path) -> None:
     environment = installed(tmp_path, "v0.0.2021110103")
 

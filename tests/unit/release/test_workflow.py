@@ -91,12 +91,18 @@ def test_a_release_is_claimed_built_published_and_verified(stage: Stage, environ
     (base,) = re.findall(r"^ARG PYTHON_DIGEST=(.+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
     assert f"org.opencontainers.image.base.digest: {base}" in message
     assert stage.verify().code == 0
+    assert arguments.keys() <= list_build_arguments()
+    check_chart(stage)
 
 
-def test_the_chart_of_a_release_is_an_artifact_that_helm_installs_with_its_image(
-    stage: Stage, environment: dict[str, str]
-) -> None:
-    assert run_release(stage, environment, "--reason=a crash").returncode == 0
+def list_build_arguments() -> set[str]:
+    """Those that the Dockerfile declares."""
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    return {line.removeprefix("ARG ").partition("=")[0] for line in lines if line.startswith("ARG ")}
+
+
+def check_chart(stage: Stage) -> None:
+    """An artifact that Helm installs with its image."""
     charts = "bridge/charts/fleet"
     assert list(stage.registry.tags[charts]) == [TAG]
     client = open_client(parse_repository(f"{stage.registry.host}/{charts}"))
@@ -139,17 +145,6 @@ def test_a_release_needs_a_registry(stage: Stage, environment: dict[str, str]) -
 
     assert ran.returncode != 0
     assert "name the repository of bridge builds" in ran.stderr
-
-
-def test_arguments_of_the_build_are_those_of_the_dockerfile(stage: Stage, environment: dict[str, str]) -> None:
-    assert run_release(stage, environment, "--reason=a crash").returncode == 0
-    declared = {
-        line.removeprefix("ARG ").partition("=")[0]
-        for line in (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
-        if line.startswith("ARG ")
-    }
-
-    assert json.loads((stage.folder / "arguments.json").read_text()).keys() <= declared
 
 
 def test_the_workflow_runs_it_on_the_whole_history_and_passes_texts_as_variables() -> None:
