@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import sys
 from collections.abc import Callable
@@ -27,15 +28,22 @@ def run(settings: HubSettings, *, ready: Callable[[Endpoint], None] | None = Non
     """Serve until SIGINT or SIGTERM."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     prefer_event_loop()
+
+    def begin(endpoint: Endpoint) -> None:
+        gc.collect()
+        gc.freeze()  # modules and built-in kinds: traversing them in each complete collection would delay responses
+        if ready is not None:
+            ready(endpoint)
+
     with asyncio.Runner(loop_factory=loop_factory()) as runner, contextlib.suppress(KeyboardInterrupt):
         try:
-            runner.run(_serve(settings, ready))
+            runner.run(_serve(settings, begin))
         except BaseExceptionGroup as group:  # of the background tasks, which end when the start fails
             raise find_first_error(group) from group
     return 0
 
 
-async def _serve(settings: HubSettings, ready: Callable[[Endpoint], None] | None) -> None:
+async def _serve(settings: HubSettings, ready: Callable[[Endpoint], None]) -> None:
     stop = asyncio.Event()
     handle_first_signal(lambda _: stop.set())
     await serve_hub(settings, stop=stop, ready=ready)

@@ -17,6 +17,18 @@ from fleet.hub.__main__ import main
 from fleet.hub.access.authentication import read_tokens
 from tests.unit.hub.test_durability import a_running_hub
 
+BEGINNING = """
+import gc, os, signal
+from fleet.hub.__main__ import run
+from fleet.hub.http.server import HubSettings
+
+def look(endpoint):
+    print(gc.get_freeze_count(), flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+run(HubSettings(), ready=look)
+"""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
@@ -59,6 +71,11 @@ def test_a_signal_ends_it_in_order_although_somebody_watches(tmp_path: Path, num
             hub.send_signal(number)
             assert hub.wait(timeout=90) == 0
     assert not (tmp_path / "data" / "hub.sqlite-wal").exists(), "the database was not closed"
+
+
+def test_garbage_collection_never_visits_what_was_there_when_the_hub_began() -> None:
+    ended = subprocess.run([sys.executable, "-c", BEGINNING], capture_output=True, text=True, timeout=90, check=False)
+    assert int(ended.stdout) > 10_000
 
 
 def test_a_mistake_in_the_settings_is_told_in_one_line(tmp_path: Path) -> None:
