@@ -27,7 +27,7 @@ from fleet.explain.remarks.remarks import MOST_REMARKS
 from fleet.explain.whatif.edits import AddCluster, LabelCluster, RelaxAffinity
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.policy.contradictions import can_match_labels
+from fleet.framework.policy.contradictions import can_match_labels, pick_label
 from fleet.framework.policy.terms import VALUES_SHOWN, LabelTest
 from fleet.model.views import PolicySnapshot
 from plugins.affinity.cluster_affinity import MOST_EXPRESSIONS, MOST_TERMS
@@ -397,6 +397,12 @@ def test_a_word_of_any_length_is_compared_without_memory_for_its_square() -> Non
     word = "".join(chr(ord("a") + number * number % 26) for number in range(8_000))
 
     assert peak_of(lambda: find_nearest(word, ["tier", "zone"])) < 1_000_000
+
+
+def test_a_value_is_picked_from_a_list_without_a_set_of_all() -> None:
+    tests = [LabelTest("zone", "In", tuple(f"value-{number}" for number in range(10_000)))]
+
+    assert peak_of(lambda: pick_label(tests)) < 100_000
 
 
 def test_an_expression_of_thousands_is_taken_out_without_copies_of_all_others() -> None:
