@@ -35,7 +35,7 @@ from tests.builders import NOW, a_binding, a_cluster
 from tests.conftest import LONG
 
 FLEETS: Final = 1000 if LONG else 80
-BLOCK: Final = 20
+BLOCK: Final = FLEETS // 4
 OWN: Final = "web"
 AWAY: Final = '{"required":[{"placements":{"matchLabels":{"app":"x"}},"anti":true}]}'
 GROUPS: Final = (
