@@ -88,6 +88,10 @@ async def test_kills_in_every_phase_lose_no_room_and_evict_only_one(tmp_path: Pa
     async with rolled_out(world, both):
         undisturbed = await live_until_killed(hub, file, CONFIG, QUIET)
     assert both == []
+    written = [request for request in undisturbed.requests if request.is_write]
+    told = next(place for place, request in enumerate(written) if b'"preemptions"' in (request.body or b""))
+    evicted = next(place for place, request in enumerate(written) if "bindings/on-ams" in request.path)
+    assert told < evicted, "a binding was evicted before the status had for which placement"
     deaths = list_deaths(undisturbed, _WRITES)
     assert len(deaths) > 5
     for number, fault in deaths:
