@@ -20,6 +20,8 @@ _SWITCH_INTERVAL: Final = 0.0005
 """Seconds that a computing thread keeps the interpreter while the event loop wants it. The loop gives it up whenever it
 looks for events, many times in each request: with the default of 5 ms those waits add up."""
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_ONE_SIGNAL: Final = 0.5
+"""Seconds within which a second signal counts as the first: `timeout` sends two, to a process and to its group."""
 _MALLOC_OPTIONS: Final = {"MALLOC_TRIM_THRESHOLD_": (-1, 16 << 20), "MALLOC_MMAP_THRESHOLD_": (-3, 4 << 20)}
 """Numbers of the options of glibc, and bytes, by the variables with which an operator sets them. With its defaults the
 columns of one decision go back to the system as they are freed, and the next one waits for as many clear pages."""
@@ -48,13 +50,20 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def handle_first_signal(stop: Callable[[signal.Signals], object]) -> None:
-    """Call it for SIGTERM or SIGINT. A second signal ends the process at once."""
-    loop = asyncio.get_running_loop()
+    """Call it for SIGTERM or SIGINT. A second signal half a second later ends the process at once."""
+    loop, is_stopping = asyncio.get_running_loop(), False
 
     def handle(number: signal.Signals) -> None:
-        for handled in _STOP_SIGNALS:
-            loop.remove_signal_handler(handled)
-        stop(number)
+        nonlocal is_stopping
+        if not is_stopping:
+            is_stopping = True
+            loop.call_later(_ONE_SIGNAL, give_up)
+            stop(number)
+
+    def give_up() -> None:
+        for number in _STOP_SIGNALS:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
 
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, handle, number)

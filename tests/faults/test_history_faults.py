@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(300)
 LOOKS: Final = MonitorTiming(interval=0.05)
 IMPATIENT: Final = MonitorTiming(interval=0.05, patience=0.1)
 PAGE: Final = "/v1/placements/-/web/history"
-LONG: Final = pytest.mark.long
+EACH_KIND: Final = ("damaged pages", "locked", "full", "unreachable", "hung")
 NOT_A_DATABASE: Final = b"a letter to the operator, longer than a header. " * 400
 
 
@@ -255,12 +255,14 @@ def fault(request: pytest.FixtureRequest) -> Fault:
 
 @pytest.fixture(
     params=[
-        name if name in ("damaged pages", "locked", "full", "unreachable", "hung") else pytest.param(name, marks=LONG)
+        name
+        if name in ("damaged pages", "locked", "full", "unreachable", "hung")
+        else pytest.param(name, marks=pytest.mark.servers)
         for name in FAULTS
     ]
 )
 def kind_of_fault(request: pytest.FixtureRequest) -> Fault:
-    """Wrong content, no right to write, no room, no file, or no answer; in a long run, every fault of each kind."""
+    """Wrong content, no right to write, no room, no file, or no answer; with the servers, every fault of each kind."""
     return FAULTS[request.param]
 
 

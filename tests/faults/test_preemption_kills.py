@@ -12,7 +12,6 @@ from typing import Final
 import pytest
 
 from fleet.kube.scopes import CLUSTER_SCOPED
-from tests.conftest import LONG
 from tests.e2e.hub import soon
 from tests.e2e.world import World
 from tests.faults.acting import list_deaths, live_until_killed, running
@@ -174,7 +173,7 @@ async def test_X_18_kills_in_every_phase_lose_no_room_of_a_group(tmp_path: Path)
         undisturbed = await live_until_killed(hub, file, CONFIG, QUIET)
     deaths = list_deaths(undisturbed, _GROUP_WRITES)
     assert len(deaths) > 8
-    for number, fault in deaths[:: 1 if LONG else 2]:
+    for number, fault in deaths:
         await one_death_of_a_group(full, file, number, fault)
 
 

@@ -53,7 +53,7 @@ from fleet.hub.wire.options import (
 LARGE_WRITE: Final = 64 * 1024
 """Bytes of a body, or of the object that it changes, which a thread takes: checking them takes ten milliseconds."""
 MOST_WAITING: Final = 128 * 1024 * 1024
-"""Bytes of large bodies that wait for that thread."""
+"""Bytes of bodies and objects that wait for that thread."""
 _SHARE: Final = 2
 """One user's may take no more than this part of them, so that there is room for others'."""
 _TOO_MANY_LARGE: Final = "too many large objects wait to be written"
@@ -97,8 +97,9 @@ class RequestHandler:
                     else self._list(request, kind, resource_path.namespace)
                 )
         try:
-            if tries and self._is_large(request, kind, key):
-                return await self._write_large(request, kind, key, resource_path)
+            size = self._measure(request, kind, key) if tries else 0
+            if size >= LARGE_WRITE:
+                return await self._write_large(request, kind, key, resource_path, size)
             return self._write(request, kind, key, resource_path, self._hub.writers)
         except Overtaken:
             return await self._handle_resource(request, resource_path, tries=tries - 1)
@@ -106,16 +107,18 @@ class RequestHandler:
             # Success, "unchanged", "not found" and "conflict" alike may follow from changes that are not durable yet.
             await self._hub.store.settle()
 
-    def _is_large(self, request: HubRequest, kind: Kind, key: Key) -> bool:
-        """Whether a thread prepares the write. Definitions and reviews depend on more than the heads of objects, and
-        deletions check nothing."""
+    def _measure(self, request: HubRequest, kind: Kind, key: Key) -> int:
+        """Bytes that a thread may check: of the body, or of the object that it changes. Definitions and reviews depend
+        on more than the heads of objects, and deletions check nothing."""
         if kind.resource == DEFINITIONS or kind.kind in _REVIEWED or request.method == "DELETE":
-            return False
+            return 0
         head = self._hub.objects.head(kind, key) if key[1] else None
-        return max(len(request.body), len(head.body) if head is not None else 0) >= LARGE_WRITE
+        return max(len(request.body), len(head.body) if head is not None else 0)
 
-    async def _write_large(self, request: HubRequest, kind: Kind, key: Key, resource_path: ResourcePath) -> Response:
-        size, user = len(request.body), request.user.name
+    async def _write_large(
+        self, request: HubRequest, kind: Kind, key: Key, resource_path: ResourcePath, size: int
+    ) -> Response:
+        user = request.user.name
         own, total = self._waiting[user], self._waiting.total()
         if (total and total + size > MOST_WAITING) or (own and own + size > MOST_WAITING // _SHARE):
             raise RequestRefused(

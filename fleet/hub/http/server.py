@@ -154,7 +154,11 @@ def _load_tls(settings: HubSettings) -> ssl.SSLContext | None:
     if settings.tls_cert is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except OSError as error:  # ssl.SSLError, too
+        files = f"--tls-cert {settings.tls_cert} and --tls-key {settings.tls_key}"
+        raise ConfigurationError(f"{files} are no certificate and its key: {error.strerror or error}") from error
     return context
 
 

@@ -124,7 +124,7 @@ def test_F3_014_F3_015_F3_016_F3_019_statuses_read_alike_with_and_without_one(si
     def report(_: CycleState) -> object:
         error = as_error(REFUSED)
         return {
-            "one success": Status.new(Code.SUCCESS) is Status.new(Code.SUCCESS),
+            "one success": Status.new(Code.SUCCESS, "in passing") is Status.new(Code.SUCCESS),
             "errors": [as_error(None), isinstance(error, FleetError), str(error)],
             "codes": [code_of(None) is Code.SUCCESS, code_of(REFUSED)],
             "messages": [message_of(None), message_of(REFUSED)],

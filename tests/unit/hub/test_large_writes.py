@@ -223,6 +223,21 @@ def test_large_writes_that_wait_are_bounded_for_each_user_and_together(
     assert busy.runner.run(ask(("bob", "e", 3)))[0].code == 201
 
 
+def test_small_changes_of_large_objects_that_wait_count_with_their_objects(
+    busy: Interruptible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert busy("POST", CONFIG_MAPS, a_config_map("a", text=TEXT)).code == 201
+    monkeypatch.setattr(handler, "MOST_WAITING", 5 * LARGE_WRITE)
+
+    async def patch(*texts: str) -> list[Answer]:
+        path = f"{CONFIG_MAPS}/a"
+        return await asyncio.gather(
+            *(busy.begin("PATCH", path, {"data": {"more": text}}, media_type=MERGE) for text in texts)
+        )
+
+    assert [answer.code for answer in busy.runner.run(patch("b", "c", "d"))] == [200, 200, 429]
+
+
 def test_garbage_collection_waits_for_a_large_write(busy: Interruptible) -> None:
     """Documents have no cycles, and visiting a large one holds the event loop."""
     found: list[bool] = []

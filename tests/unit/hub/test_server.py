@@ -87,6 +87,21 @@ def test_a_mistake_in_the_settings_is_told_in_one_line(tmp_path: Path) -> None:
     )
 
 
+def test_a_certificate_that_cannot_be_used_is_named_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [tmp_path / name for name in ("hub.crt", "hub.key")]
+    named = f"fleet hub: --tls-cert {files[0]} and --tls-key {files[1]} are no certificate and its key: "
+    arguments = [f"--tls-cert={files[0]}", f"--tls-key={files[1]}"]
+
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == f"{named}No such file or directory\n"
+    for file in files:
+        file.write_text("a letter")
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith(named)
+
+
 def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     assert main(["--data-dir", str(tmp_path / "file" / "data")]) == 2
