@@ -179,7 +179,8 @@ class ConflictPlugin(Protocol):
 
 class EventSource(Protocol):
     def events_to_register(self, policy: PlacementPolicy, namespace: str) -> Iterable[ClusterEvent]:
-        """The events after which the plugin may judge a cluster differently. The policy may be invalid."""
+        """The events after which the plugin may judge a cluster differently. The policy may be invalid. Asked once for
+        all placements of a namespace that have the same policy."""
 
 
 class ClusterVersions(NamedTuple):
