@@ -254,12 +254,7 @@ def fault(request: pytest.FixtureRequest) -> Fault:
 
 
 @pytest.fixture(
-    params=[
-        name
-        if name in ("damaged pages", "locked", "full", "unreachable", "hung")
-        else pytest.param(name, marks=pytest.mark.servers)
-        for name in FAULTS
-    ]
+    params=[name if name in EACH_KIND else pytest.param(name, marks=pytest.mark.servers) for name in FAULTS]
 )
 def kind_of_fault(request: pytest.FixtureRequest) -> Fault:
     """Wrong content, no right to write, no room, no file, or no answer; with the servers, every fault of each kind."""
