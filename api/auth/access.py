@@ -28,6 +28,8 @@ _ANY_NAMESPACE: Final = "default"
 _ALLOWED_TTL: Final = 10.0
 """Seconds for which a revoked right may still be used."""
 _DENIED_TTL: Final = 2.0
+_RENEWED_AFTER: Final = 0.7
+"""Of its time: a review in use is done again before it ends, so that its caller waits for the first one only."""
 _MAX_CALLERS: Final = 10_000
 _MAX_DECISIONS: Final = 200_000
 
@@ -237,32 +239,41 @@ class TTLCache(Generic[K, V]):
         self._clock = clock
         self._ttl = ttl
         self._max_entries = max_entries
-        self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self._entries: OrderedDict[K, tuple[float, float, V]] = OrderedDict()
+        """When to renew it, when it ends, and the value."""
         self._loading: dict[K, asyncio.Future[V]] = {}
 
     def peek(self, key: K) -> V | None:
         entry = self._entries.get(key)
-        return entry[1] if entry is not None and entry[0] > self._clock.monotonic() else None
+        return entry[2] if entry is not None and entry[1] > self._clock.monotonic() else None
 
     async def get(self, key: K, load: Callable[[], Awaitable[V]]) -> V:
         value = self.peek(key)
         if value is not None:
+            if self._entries[key][0] <= self._clock.monotonic():
+                self._load(key, load)
             return value
-        loading = self._loading.get(key)
-        if loading is None:
-            loading = self._loading[key] = asyncio.ensure_future(load())
-            loading.add_done_callback(lambda done: self._store(key, done))
+        loading = self._load(key, load)
         # A cancelled caller must not cancel the load of the others. `asyncio.shield` would not do: newer Pythons report
         # an error if the shielded load fails after that.
         await asyncio.wait((loading,))
         return loading.result()
+
+    def _load(self, key: K, load: Callable[[], Awaitable[V]]) -> asyncio.Future[V]:
+        """At most once at a time."""
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = asyncio.ensure_future(load())
+            loading.add_done_callback(lambda done: self._store(key, done))
+        return loading
 
     def _store(self, key: K, done: asyncio.Future[V]) -> None:
         del self._loading[key]
         if done.cancelled() or done.exception() is not None:
             return
         value = done.result()
-        self._entries[key] = self._clock.monotonic() + self._ttl(value), value
+        now, ttl = self._clock.monotonic(), self._ttl(value)
+        self._entries[key] = now + _RENEWED_AFTER * ttl, now + ttl, value
         self._entries.move_to_end(key)
         while len(self._entries) > self._max_entries:
             self._entries.popitem(last=False)
