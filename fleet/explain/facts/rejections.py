@@ -197,26 +197,26 @@ def describe_lack(rejection: ClusterRejection) -> str:
 
 def order_by_distance(inp: DecisionInput, rejected: int, rejections: Sequence[int]) -> Iterator[int]:
     """The rejected rows in this order, then by name. `rejections` are the rows each filter rejects on its own."""
-    for members in split_by_count(rejections, rejected):
-        if members:
-            for nearest in _split(inp.profile.judges, inp, members):
-                yield from inp.frame.sort_by_name(nearest)
+    for members in filter(None, split_by_count(rejections, rejected)):
+        for nearest in _split(inp.profile.judges, inp, members):
+            yield from inp.frame.sort_by_name(nearest)
 
 
 def find_closest_row(outcomes: ClusterOutcomes, inp: DecisionInput, group: RejectionGroup) -> int:
     """The first by name for plugins that measure no distance."""
     judges = [judge for judge in inp.profile.judges if judge.name == group.plugin]
-    closest = next(members for members in _split(judges, inp, group.rows) if members)
+    closest, *_ = _split(judges, inp, group.rows)
     return outcomes.frame.sort_by_name(closest)[0]
 
 
-def _split(judges: Iterable[Judge], inp: DecisionInput, rows: int) -> Iterable[int]:
-    """By the distance that the first of these plugins measures, then by that of the next."""
+def _split(judges: Iterable[Judge], inp: DecisionInput, rows: int) -> Sequence[int]:
+    """By the distance that the first of these plugins measures, then by that of the next; without empty sets, of which
+    a large policy has thousands."""
     sets = [rows]
     for judge in judges:
         split = getattr(judge.plugin, "split_by_distance", None)
         if split is not None:
-            sets = [members for whole in sets for members in split(inp.request, inp.frame, whole)]
+            sets = [members for whole in sets for members in split(inp.request, inp.frame, whole) if members]
     return sets
 
 

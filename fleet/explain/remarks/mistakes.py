@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from fleet.checkpoint import check
 from fleet.explain.remarks.nearest import Vocabulary
 from fleet.explain.remarks.remark import RemarkKind
 from fleet.framework.policy.reads import LabelRead, NamespaceRead, PolicyRead, PropertyRead, TaintRead
@@ -61,6 +62,7 @@ def _find_unknown_names(request: PlacementRequest, profile: CompiledProfile, nam
             yield Mistake("unknown-cluster", f"{NAMES_FIELD}[{position}]", cluster)
     for _, plugin in profile.find_plugins("list_reads"):
         for read in _list_safely(plugin, "list_reads", request):
+            check()
             yield from _check_read(read, names)
 
 
@@ -70,6 +72,7 @@ def _check_read(read: PolicyRead, names: FleetNames) -> Iterator[Mistake]:
             yield Mistake("unknown-label", read.field, read.key, note=read.without)
         case LabelRead():
             for value in read.values:
+                check()
                 if not names.has_label_value(read.key, value):
                     yield Mistake("unknown-label-value", read.field, read.key, value)
         case PropertyRead() if not names.has_property(read.ref):

@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Final, TypeVar
 
+from fleet.checkpoint import check
 from fleet.framework.policy.terms import LabelTest, PropertyTest, Term
 
 _MOST_PAIRED: Final = 64
@@ -37,12 +38,14 @@ def group_properties(term: Term) -> dict[str, list[PropertyTest]]:
 def _group(named: Iterable[tuple[str, E]]) -> dict[str, list[E]]:
     groups: dict[str, list[E]] = {}
     for name, expression in named:
+        check()
         groups.setdefault(name, []).append(expression)
     return groups
 
 
 def _find_conflicting(groups: Iterable[list[E]], can_match: Callable[[Sequence[E]], bool]) -> Iterator[tuple[str, ...]]:
     for expressions in groups:
+        check()
         if not can_match(expressions):
             pairs = (list(pair) for pair in combinations(expressions[:_MOST_PAIRED], 2))
             conflicting = next((pair for pair in pairs if not can_match(pair)), expressions)
