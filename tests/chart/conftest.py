@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -11,12 +10,13 @@ from typing import Any, Final
 import pytest
 
 from tests.chart.helm import helm
-from tests.chart.release import CHART, DEFINITIONS, VOLUMES, Release, make_restricted, provide_volume
+from tests.chart.release import CHART, DEFINITIONS, Release, make_restricted, provide_volume
 from tests.conformance.crds import is_established
-from tests.control_plane.cluster import Cluster
+from tests.control_plane.cluster import ClearedCluster
 from tests.control_plane.fixtures import (
     cluster,
     cluster_programs,
+    clusters,
     pytest_collection_finish,
     pytest_runtest_makereport,
 )
@@ -24,7 +24,15 @@ from tests.control_plane.http_client import HttpClient
 from tests.control_plane.waiting import soon
 from tests.postgres import postgres
 
-__all__ = ["cluster", "cluster_programs", "helm", "postgres", "pytest_collection_finish", "pytest_runtest_makereport"]
+__all__ = [
+    "cluster",
+    "cluster_programs",
+    "clusters",
+    "helm",
+    "postgres",
+    "pytest_collection_finish",
+    "pytest_runtest_makereport",
+]
 
 FOLDER: Final = Path(__file__).parent
 SECONDS: Final = 600
@@ -49,16 +57,12 @@ def small_chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def release(cluster: Cluster, small_chart: Path, tmp_path: Path) -> Iterator[Release]:
-    """On a hub that knows nothing of Fleet, neither before nor after."""
-    found = Release(cluster.access, tmp_path, chart=small_chart)
+def release(clusters: ClearedCluster, small_chart: Path, tmp_path: Path) -> Release:
+    """On a hub that knows nothing of Fleet."""
+    found = Release(clusters.cleared().access, tmp_path, chart=small_chart)
     make_restricted(found.hub, found.namespace)
     provide_volume(found.hub, "history")
-    yield found
-    found.run("uninstall", found.name, "--ignore-not-found", "--wait")
-    settle(found.hub)
-    jobs = f"/apis/batch/v1/namespaces/{found.namespace}/jobs"  # of hooks that failed: they are nobody's
-    forget(found.hub, jobs, DEFINITIONS, found.claims, VOLUMES)
+    return found
 
 
 def settle(hub: HttpClient) -> None:
@@ -77,16 +81,3 @@ def objects_of(definition: dict[str, Any]) -> str:
 
 def is_listed(hub: HttpClient, collection: str) -> bool:
     return hub.get(collection).status == 200
-
-
-def forget(hub: HttpClient, *collections: str) -> None:
-    """One by one: a collection of definitions that is deleted as a whole would leave their objects behind."""
-    for path in collections:
-        for one in hub.get(path).ok()["items"]:
-            hub.delete(f"{path}/{one['metadata']['name']}").ok()
-    for path in collections:
-        soon(partial(is_empty, hub, path))
-
-
-def is_empty(hub: HttpClient, collection: str) -> bool:
-    return not hub.get(collection).ok()["items"]

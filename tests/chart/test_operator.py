@@ -109,20 +109,19 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(cluster_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """With the controller and the operator running, in a namespace that takes restricted pods only."""
     folder = tmp_path_factory.mktemp("operator")
-    with Cluster(folder / "cluster", programs=cluster_programs) as cluster:
-        release = Release(cluster.access, folder)
-        make_restricted(release.hub, release.namespace)
-        install_definitions(release)
-        # Half a minute passes until objects of a new kind may own others (OwnerReferencesPermissionEnforcement).
-        theirs = build_manifests(release.namespace, IMAGE, group=OPENSHIFT_OPERATOR_GROUP)[0]
-        release.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(theirs))
-        release.install(*VALUES)
-        machine = Machine(release, folder)
-        with machine.container_of("fleet-controller").running(), machine.container_of(OPERATOR).running():
-            yield Scene(machine, cluster.audit_log)
+    release = Release(cluster.access, folder)
+    make_restricted(release.hub, release.namespace)
+    install_definitions(release)
+    # Half a minute passes until objects of a new kind may own others (OwnerReferencesPermissionEnforcement).
+    theirs = build_manifests(release.namespace, IMAGE, group=OPENSHIFT_OPERATOR_GROUP)[0]
+    release.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(theirs))
+    release.install(*VALUES)
+    machine = Machine(release, folder)
+    with machine.container_of("fleet-controller").running(), machine.container_of(OPERATOR).running():
+        yield Scene(machine, cluster.audit_log)
 
 
 @contextmanager

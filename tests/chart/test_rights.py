@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -23,7 +22,7 @@ from tests.chart.release import Release, install_definitions, provide_volume
 from tests.chart.rights import Asked, Right, granted, requests_of, unused, user_of
 from tests.control_plane import waiting
 from tests.control_plane.access import Access
-from tests.control_plane.cluster import Cluster
+from tests.control_plane.cluster import ClearedCluster
 from tests.control_plane.http_client import HttpClient
 from tests.control_plane.process import ServerProcess
 from tests.e2e.hub import Hub, soon
@@ -127,16 +126,15 @@ class Told:
 
 
 @pytest.fixture(scope="module", params=MODES)
-def told(request: pytest.FixtureRequest, cluster_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Told:
-    mode, folder = str(request.param), tmp_path_factory.mktemp("rights")
-    with Cluster(folder / "cluster", programs=cluster_programs) as cluster:
-        release = Release(cluster.access, folder)
-        provide_volume(release.hub, "history")
-        install_definitions(release)
-        release.install(*SETTINGS, *MODES[mode])
-        answers = seen_while_running(Machine(release, folder), mode)
-        asked = {one: requests_of(cluster.audit_log, user_of(one, namespace=release.namespace)) for one in ACCOUNTS}
-        may = {one: granted(release.hub, one, namespace=release.namespace) for one in ACCOUNTS}
+def told(request: pytest.FixtureRequest, clusters: ClearedCluster, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    mode, folder, cluster = str(request.param), tmp_path_factory.mktemp("rights"), clusters.cleared()
+    release = Release(cluster.access, folder)
+    provide_volume(release.hub, "history")
+    install_definitions(release)
+    release.install(*SETTINGS, *MODES[mode])
+    answers = seen_while_running(Machine(release, folder), mode)
+    asked = {one: requests_of(cluster.audit_log, user_of(one, namespace=release.namespace)) for one in ACCOUNTS}
+    may = {one: granted(release.hub, one, namespace=release.namespace) for one in ACCOUNTS}
     return Told(mode, answers, asked, may)
 
 

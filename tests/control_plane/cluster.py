@@ -7,18 +7,21 @@ pods say and do is left to the tests: they start the programs themselves if they
 
 from __future__ import annotations
 
+import http.client
 import json
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from tests.control_plane.access import Access
 from tests.control_plane.certificates import ClientAuthorities
 from tests.control_plane.failures import NeverReady
 from tests.control_plane.http_client import HttpClient
-from tests.control_plane.instance import LOOPBACK, SECONDS_BETWEEN_REFRESHES, SECONDS_TO_START, ControlPlane
+from tests.control_plane.instance import LOOPBACK, SECONDS_BETWEEN_REFRESHES, SECONDS_TO_START, ControlPlane, Entry
 from tests.control_plane.process import ServerProcess, Startable
+from tests.control_plane.waiting import soon
 
 PROGRAMS: Final = ("kube-controller-manager", "kube-scheduler", "kwok", "helm")
 """What a cluster, and what is installed into one, needs beside the usual programs."""
@@ -40,6 +43,18 @@ _CONTROLLERS: Final = (
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
 )
+_AGGREGATED: Final = ("admin", "edit", "view")
+_DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+_MADE: Final = [
+    f"/api/v1/namespaces/{namespace}/{name}"
+    for namespace in _NAMESPACES
+    for name in ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
+]
+SECONDS_TO_CLEAR: Final = 30.0
+LOOKS: Final = 20
+"""At which nothing may have come back: controllers that have not heard yet make again what they miss."""
 _AUDITED: Final = "system:serviceaccounts"
 """The group of all service accounts; everybody else's requests are nobody's business."""
 
@@ -56,6 +71,8 @@ class Cluster(Startable):
             ServerProcess(command, log=folder / f"{Path(command[0]).name}.log")
             for command in (self._controller_manager(), self._scheduler(), self._kwok())
         ]
+        self._at_start: dict[str, Entry] = {}
+        self._kinds_at_start: object = None
 
     @property
     def access(self) -> Access:
@@ -70,6 +87,22 @@ class Cluster(Startable):
             helper.start()
         HttpClient(self.access).post("/api/v1/nodes", _NODE).ok()
         self._wait_until_ready()
+        self._at_start, self._kinds_at_start = self.control_plane.stored(), self._kinds()
+
+    def clear(self) -> None:
+        """As it was when it started: whatever came is gone, finalizers or not, and what was changed is as it was."""
+        for helper in self.helpers:
+            assert helper.is_running, helper.last_words()
+        quiet = 0
+
+        def is_cleared() -> bool:
+            nonlocal quiet
+            is_same = self.control_plane.restore(self._at_start) and self._kinds() == self._kinds_at_start
+            quiet = quiet + 1 if is_same else 0
+            return quiet == LOOKS
+
+        soon(is_cleared, within=SECONDS_TO_CLEAR)
+        os.truncate(self.audit_log, 0)  # the API server appends to it
 
     def stop(self) -> None:
         for helper in self.helpers:
@@ -87,11 +120,19 @@ class Cluster(Startable):
                 raise NeverReady(f"the cluster is not ready after {SECONDS_TO_START:.0f} s:\n{words}")
             time.sleep(SECONDS_BETWEEN_REFRESHES)
 
+    def _kinds(self) -> object:
+        """What the API server says it serves."""
+        return HttpClient(self.access).get("/apis", Accept=_DISCOVERY).ok()
+
     def _is_ready(self) -> bool:
         client = HttpClient(self.access)
         node = client.get(f"/api/v1/nodes/{NODE}").ok()
         ready = {one["type"]: one["status"] for one in node.get("status", {}).get("conditions", ())}.get("Ready")
-        return ready == "True" and client.get("/api/v1/namespaces/default/serviceaccounts/default").status == 200
+        return (
+            ready == "True"
+            and all(client.get(path).status == 200 for path in _MADE)
+            and all(client.get(f"{_ROLES}/{name}").ok()["rules"] for name in _AGGREGATED)
+        )
 
     @property
     def _audit_policy(self) -> Path:
@@ -135,6 +176,33 @@ class Cluster(Startable):
             "--manage-all-nodes",
             "--node-lease-duration-seconds=0",  # nobody looks whether the node is still there
         ]
+
+
+class ClearedCluster:
+    """One cluster for many tests in a row."""
+
+    def __init__(self, new: Callable[[], Cluster]) -> None:
+        self._new = new
+        self._running: Cluster | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._running:
+            self._running.stop()
+
+    def cleared(self) -> Cluster:
+        """The cluster with nothing in it, or another if it cannot be cleared any more."""
+        if self._running:
+            try:
+                self._running.clear()
+            except (AssertionError, OSError, http.client.HTTPException):
+                self._running.stop()
+                self._running = None
+        if not self._running:
+            self._running = self._new().__enter__()
+        return self._running
 
 
 def _audit_policy() -> Mapping[str, object]:

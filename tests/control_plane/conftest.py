@@ -3,6 +3,7 @@ from __future__ import annotations
 from tests.control_plane.fixtures import (
     cluster,
     cluster_programs,
+    clusters,
     control_plane,
     programs,
     pytest_collection_finish,
@@ -12,6 +13,7 @@ from tests.control_plane.fixtures import (
 __all__ = [
     "cluster",
     "cluster_programs",
+    "clusters",
     "control_plane",
     "programs",
     "pytest_collection_finish",

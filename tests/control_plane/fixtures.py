@@ -13,7 +13,7 @@ import pytest
 
 from tests.control_plane.access import Access
 from tests.control_plane.assets import assets
-from tests.control_plane.cluster import PROGRAMS, Cluster
+from tests.control_plane.cluster import PROGRAMS, ClearedCluster, Cluster
 from tests.control_plane.failures import AssetsUnavailable
 from tests.control_plane.process import end_of
 from tests.control_plane.sharing import shared_control_plane
@@ -21,6 +21,7 @@ from tests.control_plane.sharing import shared_control_plane
 __all__ = [
     "cluster",
     "cluster_programs",
+    "clusters",
     "control_plane",
     "programs",
     "pytest_collection_finish",
@@ -69,11 +70,17 @@ def cluster_programs() -> Path:
     return assets(*PROGRAMS)
 
 
+@pytest.fixture(scope="package")
+def clusters(cluster_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClearedCluster]:
+    """For tests that need several clusters, one after the other."""
+    with ClearedCluster(lambda: Cluster(tmp_path_factory.mktemp("cluster"), programs=cluster_programs)) as clusters:
+        yield clusters
+
+
 @pytest.fixture(scope="module")
-def cluster(cluster_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster that pretends to run pods, for the tests of one module. Takes seconds."""
-    with Cluster(tmp_path_factory.mktemp("cluster"), programs=cluster_programs) as running:
-        yield running
+def cluster(clusters: ClearedCluster) -> Cluster:
+    """A cluster that pretends to run pods, with nothing in it of the tests of other modules."""
+    return clusters.cleared()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,10 +9,10 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from tests.control_plane.access import ADMIN, Access, kubeconfig
 from tests.control_plane.credentials import new_tokens, write_signing_key, write_token_file
@@ -24,8 +24,12 @@ LOOPBACK: Final = "127.0.0.1"
 PORTS: Final = range(10_000, 32_000)  # below the range systems take for outgoing connections
 SECONDS_TO_START: Final = 180.0  # about five on an idle laptop, but others may keep it busy
 SECONDS_BETWEEN_REFRESHES: Final = 0.05
+WRITES_AT_ONCE: Final = 100  # etcd takes 128
 WITHOUT_CONTROLLERS: Final = ("--disable-admission-plugins=ServiceAccount",)
 """Without the controller that makes them for every namespace, no pod could be created."""
+
+Entry = dict[str, Any]
+"""Of etcd, with its key and value encoded."""
 
 
 class ControlPlane(Startable):
@@ -101,10 +105,27 @@ class ControlPlane(Startable):
 
         The API server remembers some of them itself, so it is restarted.
         """
-        everything = {"key": _encoded(b"\0"), "range_end": _encoded(b"\0"), "count_only": True}
-        newest = self._ask_etcd("/v3/kv/range", everything)["header"]["revision"]
+        newest = self._ask_etcd("/v3/kv/range", {**_EVERYTHING, "count_only": True})["header"]["revision"]
         self._ask_etcd("/v3/kv/compaction", {"revision": newest, "physical": True})
         self.restart()
+
+    def stored(self) -> dict[str, Entry]:
+        """All that etcd keeps of the API server."""
+        return {one["key"]: one for one in self._ask_etcd("/v3/kv/range", _EVERYTHING)["kvs"]}
+
+    def restore(self, wanted: Mapping[str, Entry]) -> bool:
+        """Makes etcd keep what it kept, past the API server, which hears of it by its watches. Says whether it did."""
+        found = self.stored()
+        strange = [{"requestDeleteRange": {"key": key}} for key in found.keys() - wanted.keys()]
+        changed = [
+            {"requestPut": {"key": key, "value": entry["value"]}}
+            for key, entry in wanted.items()
+            if entry["value"] != found.get(key, {}).get("value") and not _is_renewed(key)
+        ]
+        writes = strange + changed
+        for start in range(0, len(writes), WRITES_AT_ONCE):
+            self._ask_etcd("/v3/kv/txn", {"success": writes[start : start + WRITES_AT_ONCE]})
+        return not writes
 
     def _write_files(self) -> None:
         (self._data / "certificates").mkdir(parents=True)
@@ -152,11 +173,11 @@ class ControlPlane(Startable):
         except (OSError, http.client.HTTPException):
             return False  # not there yet, or its certificate is not
 
-    def _ask_etcd(self, path: str, body: dict[str, object]) -> dict[str, dict[str, int]]:
+    def _ask_etcd(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         connection = http.client.HTTPConnection(LOOPBACK, self._etcd_port, timeout=SECONDS_TO_START)
         try:
             connection.request("POST", path, body=json.dumps(body))
-            answer: dict[str, dict[str, int]] = json.load(connection.getresponse())
+            answer: dict[str, Any] = json.load(connection.getresponse())
             return answer
         finally:
             connection.close()
@@ -190,3 +211,11 @@ def _is_free(port: int) -> bool:
 
 def _encoded(key: bytes) -> str:
     return base64.b64encode(key).decode()
+
+
+def _is_renewed(key: str) -> bool:
+    """The leases with which servers say that they live."""
+    return base64.b64decode(key).startswith(b"/registry/leases/kube-system/")
+
+
+_EVERYTHING: Final = {"key": _encoded(b"/registry/"), "range_end": _encoded(b"/registry0")}

@@ -7,12 +7,20 @@ from typing import Any
 
 import pytest
 
-from tests.control_plane.cluster import NODE, Cluster
+from tests.control_plane.cluster import NODE, ClearedCluster, Cluster
 from tests.control_plane.http_client import HttpClient
 from tests.control_plane.waiting import soon
 
 PODS = "/api/v1/namespaces/default/pods"
+NAMESPACES = "/api/v1/namespaces"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+THINGS = "/apis/example.com/v1/things"
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@pytest.fixture
+def cluster(clusters: ClearedCluster) -> Cluster:
+    return clusters.cleared()
 
 
 def a_pod(name: str, *, image: str = "none", **spec: object) -> dict[str, Any]:
@@ -48,6 +56,40 @@ def test_a_namespace_goes_with_everything_in_it(cluster: Cluster) -> None:
     client.post("/api/v1/namespaces/goes/configmaps", {"metadata": {"name": "with"}}).ok()
     client.delete("/api/v1/namespaces/goes").ok()
     soon(lambda: client.get("/api/v1/namespaces/goes").status == 404)
+
+
+def test_it_is_cleared_of_all_that_came_and_of_all_changes(cluster: Cluster) -> None:
+    client, kind = HttpClient(cluster.access), {"apiVersion": "example.com/v1", "kind": "Thing"}
+    held = {"name": "held", "finalizers": ["example.com/nobody-takes-this-away"]}
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
+    spec = {"group": "example.com", "scope": "Cluster", "names": {"kind": "Thing", "plural": "things"}}
+    for _ in range(2):  # what is gone can come again
+        client.post(
+            DEFINITIONS, {"metadata": {"name": "things.example.com"}, "spec": {**spec, "versions": versions}}
+        ).ok()
+        soon(lambda: client.post(THINGS, {**kind, "metadata": held}).status == 201)
+        client.post(NAMESPACES, {"metadata": {"name": "held"}}).ok()
+        client.post(f"{NAMESPACES}/held/configmaps", {"metadata": held}).ok()
+        for doomed in (f"{NAMESPACES}/held", f"{DEFINITIONS}/things.example.com", f"{RIGHTS}/clusterroles/view"):
+            client.delete(doomed).ok()
+        client.patch(f"{NAMESPACES}/default", {"metadata": {"labels": {"changed": "yes"}}}).ok()
+        cluster.audit_log.write_text("{}")
+
+        cluster.clear()
+
+        for gone in (f"{NAMESPACES}/held", f"{DEFINITIONS}/things.example.com", THINGS):
+            assert client.get(gone).status == 404
+        assert client.get(f"{RIGHTS}/clusterroles/view").status == 200
+        assert "changed" not in client.get(f"{NAMESPACES}/default").ok()["metadata"]["labels"]
+        assert cluster.audit_log.read_text() == ""
+
+
+def test_one_that_cannot_be_cleared_is_replaced(clusters: ClearedCluster) -> None:
+    before = clusters.cleared()
+    assert clusters.cleared() is before
+    before.helpers[0].kill()
+    assert clusters.cleared().access.url != before.access.url
 
 
 def test_the_requests_of_service_accounts_are_written_down(cluster: Cluster) -> None:
