@@ -20,6 +20,7 @@ import typer.testing
 from hypothesis import HealthCheck, settings
 
 from tests.control_plane import tier
+from tests.control_plane.process import GO
 
 LONG = os.environ.get("FLEET_LONG", "") not in ("", "0")
 IN_CI = bool(os.environ.get("CI"))
@@ -113,6 +114,8 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in ("FLEET_API", "FLEET_TOKEN_FILE", "KUBECONFIG"):
             patch.delenv(name, raising=False)
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        for name, value in GO.items():
+            patch.setenv(name, value)
         yield
 
 

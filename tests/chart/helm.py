@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.control_plane.process import GO
 from tests.control_plane.sharing import ROOT
 
 Json = dict[str, Any]
@@ -74,7 +75,7 @@ class Helm:
         folders = {f"HELM_{kind}_HOME": str(self.home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
         return subprocess.run(
             [self.program, *arguments],
-            env={"HOME": str(self.home), "KUBECONFIG": str(self.home / "none"), **folders},
+            env={**GO, "HOME": str(self.home), "KUBECONFIG": str(self.home / "none"), **folders},
             capture_output=True,
             text=True,
             timeout=_SECONDS,

@@ -13,6 +13,7 @@ import yaml
 from tests.conformance.crds import is_established, parse_crd
 from tests.control_plane.access import Access
 from tests.control_plane.http_client import HttpClient
+from tests.control_plane.process import GO
 from tests.control_plane.sharing import ROOT
 from tests.control_plane.waiting import soon
 
@@ -79,7 +80,7 @@ class Release:
         done = subprocess.run(
             [*command, *arguments],
             input=stdin,
-            env={"HOME": str(self.home)},
+            env={**GO, "HOME": str(self.home)},
             capture_output=True,
             text=True,
             timeout=SECONDS,
@@ -96,7 +97,7 @@ class Release:
                 f"--namespace={self.namespace}",
                 f"--kubeconfig={self.access.kubeconfig}",
             ],
-            env={"HOME": str(self.home)},
+            env={**GO, "HOME": str(self.home)},
             capture_output=True,
             text=True,
             timeout=SECONDS,

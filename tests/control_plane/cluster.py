@@ -28,6 +28,8 @@ PROGRAMS: Final = ("kube-controller-manager", "kube-scheduler", "kwok", "helm")
 
 NODE: Final = "pretending"
 _NODE: Final = {"metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux"}}}
+SECONDS_TO_ANSWER: Final = 30
+"""After which the API server ends an ordinary request. Half of the usual, for a test that waits for longer."""
 _STAGES: Final = Path(__file__).with_name("stages.yaml")
 _CONTROLLERS: Final = (
     "clusterrole-aggregation-controller",
@@ -142,6 +144,7 @@ class Cluster(Startable):
         return [
             f"--audit-policy-file={self._audit_policy}",
             f"--audit-log-path={self.audit_log}",
+            f"--request-timeout={SECONDS_TO_ANSWER}s",
             "--disable-admission-plugins=TaintNodesByCondition",  # nobody would take the taint of a new node away
             "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",  # as some distributions do
             *self.authorities.flags(),
