@@ -2,7 +2,7 @@
 
 The sample is the same for a seed. Each mutant is tried in a copy of the tree against the part of the suite that covers
 its module, which ends at the first failure. With `--against DIR`, another checkout of the project, only lines that both
-have are drawn, and each mutant is tried in both, so that two suites can be compared.
+have are drawn, and each mutant that survives is tried there too: none may be killed there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -214,17 +215,17 @@ def main() -> None:
         ours = Trees(ROOT, Path(folder) / "ours", options.workers)
         theirs = options.against and Trees(options.against.resolve(), Path(folder) / "theirs", options.workers)
 
-        def tried(pair: tuple[Mutant, Mutant | None]) -> tuple[bool, bool]:
-            return ours.is_killed(pair[0]), bool(theirs and pair[1] and theirs.is_killed(pair[1]))
+        def try_pair(pair: tuple[Mutant, Mutant | None]) -> str:
+            if ours.is_killed(pair[0]):
+                return "killed"
+            return "KILLED THERE ONLY" if theirs and pair[1] and theirs.is_killed(pair[1]) else "survived"
 
-        killed = other = 0
-        for (mutant, _), (here, there) in zip(sample, pool.map(tried, sample), strict=True):
-            killed, other = killed + here, other + there
-            verdict = "killed" if here else "SURVIVED"
-            beside = f" (there: {'killed' if there else 'survived'})" if theirs else ""
-            print(f"{verdict}{beside} {mutant.file}: {mutant.line.strip()} -> {mutant.mutated.strip()}", flush=True)
-    print(f"{killed} of {len(sample)} killed" + (f", {other} there" if theirs else ""))
-    sys.exit(killed < other)
+        verdicts: Counter[str] = Counter()
+        for (mutant, _), verdict in zip(sample, pool.map(try_pair, sample), strict=True):
+            verdicts[verdict] += 1
+            print(f"{verdict} {mutant.file}: {mutant.line.strip()} -> {mutant.mutated.strip()}", flush=True)
+    print(f"of {len(sample)}: {', '.join(f'{number} {verdict}' for verdict, number in verdicts.most_common())}")
+    sys.exit("KILLED THERE ONLY" in verdicts)
 
 
 if __name__ == "__main__":
