@@ -52,10 +52,10 @@ test: $(DEV) ## Run the tests that need nothing but Python (TESTS=path for some 
 	$(PYTEST) $(TESTS)
 
 # Builds the servers before the first test starts: about ten minutes on two cores, once for all clones. The tests of a
-# module share what they start, so one worker runs all of them.
+# module share what they start, so one worker runs all of them; conftest.py orders the modules.
 test-servers: WITH := helm kube-controller-manager kube-scheduler kwok
 test-servers: $(DEV) chromium assets ## Run the tests that need a real API server, Helm, kwok or PostgreSQL
-	$(PYTEST) --dist loadscope -m servers $(TESTS)
+	$(PYTEST) --dist loadscope --no-loadscope-reorder -m servers $(TESTS)
 
 test-long: WITH := helm kube-controller-manager kube-scheduler kwok
 test-long: $(DEV) chromium assets ## Run all tests, with many more seeds and examples, and those that take minutes

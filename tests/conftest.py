@@ -63,13 +63,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` is applied
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before `-m` is applied
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """Marks what needs servers. What hangs is noticed later in a long run, which draws ten times as many examples."""
     tier.mark(items)
     for item in items if LONG else ():
         if not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3600))
+    yield
+    if not config.getoption("loadscopereorder", default=True):
+        tier.order(items)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

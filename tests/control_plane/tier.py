@@ -8,6 +8,7 @@ for long are marked, too. `make test` leaves these out; `make test-servers` runs
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +39,12 @@ def _starts_servers(item: pytest.Function) -> bool:
     return not _FIXTURES.isdisjoint(item.fixturenames) or not _VARIANTS.isdisjoint(
         (name, value) for name, value in parameters if isinstance(value, str)
     )
+
+
+def order(items: list[pytest.Item]) -> None:
+    """For workers that take one module after the other: those first that share a cluster, and small ones last."""
+    sizes = Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path.parent.name != "chart", -sizes[item.path]))
 
 
 def enter(item: pytest.Item) -> None:

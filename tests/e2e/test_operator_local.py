@@ -34,7 +34,7 @@ IMAGE: Final = "registry.example/fleet/scheduler:v0.1.6"
 CUSTOM: Final = "registry.example/acme/scheduler:v0.1.7"
 PAUSE: Final = 0.2
 """Seconds between two looks, which leave the processor to the processes."""
-LEASE: Final = "leaderElection: {leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 2s}\n"
+LEASE: Final = "leaderElection: {leaseDuration: 20s, renewDeadline: 16s, retryPeriod: 1s}\n"
 BROKEN: Final = f"{HEAD}profiles:\n- schedulerName: packed\n  plugins: {{filter: {{enabled: [{{name: Nonesuch}}]}}}}\n"
 PLUGIN: Final = """
 from fleet.framework.types import PluginTraits
