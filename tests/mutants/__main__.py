@@ -181,13 +181,17 @@ class Trees:
         original = path.read_text(encoding="utf-8")
         try:
             path.write_text(original.replace(f"{mutant.line}\n", f"{mutant.mutated}\n"), encoding="utf-8")
-            return not self._passes(tree, mutant.area)
+            return not self._passes(tree, mutant)
         finally:
             path.write_text(original, encoding="utf-8")
             self._free.put(tree)
 
-    def _passes(self, tree: Path, area: str) -> bool:
-        tests = [str(path.relative_to(tree)) for pattern in AREAS[area][1] for path in sorted(tree.glob(pattern))]
+    def _passes(self, tree: Path, mutant: Mutant) -> bool:
+        found = [path for pattern in AREAS[mutant.area][1] for path in sorted(tree.glob(pattern))]
+        files = [file for path in found for file in (sorted(path.rglob("test_*.py")) if path.is_dir() else (path,))]
+        module = mutant.file.removesuffix(".py").replace("/", ".")
+        files.sort(key=lambda file: module not in file.read_text(encoding="utf-8"))  # most likely to fail
+        tests = [str(file.relative_to(tree)) for file in files]
         python = self._root / ".venv" / "bin" / "python"
         command = [str(python), "-m", "pytest", "-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider", *tests]
         try:
