@@ -15,6 +15,7 @@ from api.status_models import (
     TroubledPlacement,
 )
 from fleet.model.timestamps import format_elapsed, timestamp_or_none
+from fleet.name_lists import join_first
 from fleet.text_table import apply_style, render_table
 
 _SCHEDULED: Final = "Scheduled"
@@ -105,11 +106,18 @@ def _join_taints(taints: Sequence[TaintModel]) -> str:
 
 
 def _build_move(move: RecentMove, now: int) -> tuple[str, ...]:
-    names = [*(f"+{name}" for name in move.gained), *(f"-{name}" for name in move.lost)]
+    names = join_first(
+        [*(f"+{name}" for name in move.gained), *(f"-{name}" for name in move.lost)], _MOST_NAMES, separator=" "
+    )
     hidden = f" and {move.redacted} you may not read" if move.redacted else ""
     causes = list(dict.fromkeys(map(_shorten_trigger, move.triggers)))
     more = f" and {len(causes) - 1} more" if len(causes) > 1 else ""
-    return f"{format_elapsed(move.at, now)} ago", move.key, _join_names(names) + hidden, "".join(causes[:1]) + more
+    return (
+        f"{format_elapsed(move.at, now)} ago",
+        move.key,
+        names + hidden,
+        "".join(causes[:1]) + more,
+    )
 
 
 def _shorten_trigger(trigger: str) -> str:
@@ -118,11 +126,6 @@ def _shorten_trigger(trigger: str) -> str:
     if kind.endswith(_POLICY) and event.startswith("Add "):
         return "new policy"
     return (event or trigger).replace("+", ", ")
-
-
-def _join_names(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return " ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 # --- one cluster ------------------------------------------------------------------------------------------------------

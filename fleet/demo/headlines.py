@@ -17,6 +17,7 @@ from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Action
 from fleet.framework.status import message_of
 from fleet.model.keys import PICK_ALL
+from fleet.name_lists import join_first
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 
 KEPT: Final = 200
@@ -112,5 +113,4 @@ def _describe_triggers(triggers: Sequence[str]) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return join_first(names, _NAMED)

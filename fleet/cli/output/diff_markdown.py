@@ -13,6 +13,7 @@ from typing import Final
 from fleet.cli.output.diff_report import DiffReport, count
 from fleet.cli.output.diff_text import describe_change, describe_outcomes, find_object, list_changes
 from fleet.explain.whatif.moves import ClusterMove, PlacementMoves
+from fleet.name_lists import join_first
 
 MOST_ROWS: Final = 20
 """Of a table. A comment has room for 65,536 characters."""
@@ -109,9 +110,7 @@ def _name_all(moves: Iterable[ClusterMove]) -> str:
 
 
 def _join(names: Iterable[str]) -> str:
-    given = list(names)
-    more = f" and {len(given) - _MOST_NAMES} more" if len(given) > _MOST_NAMES else ""
-    return ", ".join(given[:_MOST_NAMES]) + more
+    return join_first(list(names), _MOST_NAMES)
 
 
 def _code(text: str) -> str:

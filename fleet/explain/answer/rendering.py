@@ -32,6 +32,7 @@ from fleet.explain.fixes.fixes import Fix
 from fleet.explain.remarks.remark import Remark
 from fleet.explain.whatif.impact import Impact
 from fleet.framework.request import OPTIONS_FIELD
+from fleet.name_lists import join_first
 from fleet.text_table import GAP, Page, apply_style, finish, render_columns, render_table
 
 WIDTH: Final = 100
@@ -402,9 +403,7 @@ def _describe_repair(answer: Answer) -> str:
     if all(problem.field == OPTIONS_FIELD for problem in problems):
         return "edit its options; nothing is scheduled until then"
     repairs = list(dict.fromkeys(problem.repair or _cut_field(problem.field) for problem in problems))
-    more = len(repairs) - PROBLEMS_SHOWN
-    named = [*repairs[:PROBLEMS_SHOWN], *([f"and {more} more"] if more > 0 else [])]
-    return f"edit the placement: {', '.join(named)}; nothing is scheduled until then"
+    return f"edit the placement: {join_first(repairs, PROBLEMS_SHOWN)}; nothing is scheduled until then"
 
 
 def _cut_field(path: str) -> str:

@@ -39,6 +39,7 @@ from fleet.model.views import (
     Toleration,
     TopologySpreadConstraint,
 )
+from fleet.name_lists import join_first
 from fleet.snapshot.columns.numbers import Operator
 
 Json = dict[str, Any]
@@ -248,9 +249,7 @@ def _format_path(steps: tuple[int | str, ...]) -> str:
 
 
 def _join_names(names: list[str]) -> str:
-    different = list(dict.fromkeys(names))
-    more = len(different) - _MOST_NAMED
-    return ", ".join([*different[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]) or "none"
+    return join_first(list(dict.fromkeys(names)), _MOST_NAMED) or "none"
 
 
 # --- snapshots ------------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from fleet.name_lists import join_first
+
 LONGEST: Final = 32768
 """Characters a condition's message may have."""
 _NAMED: Final = 3
@@ -43,9 +45,7 @@ NO_OVERRIDE: Final = "no override matches"
 
 def join_names(names: Collection[str]) -> str:
     """`a, b, c and 2 more`: in alphabetical order."""
-    named = sorted(names)[:_NAMED]
-    more = len(names) - len(named)
-    return ", ".join(named) + (f" and {more} more" if more else "")
+    return join_first(sorted(names), _NAMED)
 
 
 def describe_waiting(stage: str, clusters: Collection[str]) -> str:

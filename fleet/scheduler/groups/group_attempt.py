@@ -23,6 +23,7 @@ from fleet.framework.runtime.reserve_permit import PermitResult
 from fleet.framework.status import NO_DETAILS, Code, Status, code_of
 from fleet.framework.types import GroupState
 from fleet.model.placement_key import PlacementKey
+from fleet.name_lists import join_first
 from fleet.scheduler.binding.binding_cycle import STOPPING, CycleFailed
 from fleet.scheduler.companions import GANG
 from fleet.scheduler.groups.group_evidence import GroupEvidence
@@ -321,7 +322,7 @@ class GroupAttempt:
                 text = f"{message}: {why} {key.name}" if key in named else message
                 outcome.set_exception(GroupRejected(text + more, target, own, self._describe(trial, key)))
         if is_refused:
-            text = f"{message}: {why} {_list_names(named)}" if named else message
+            text = f"{message}: {why} {join_first([key.name for key in named], _MOST_NAMED)}" if named else message
             self._store.note_rejection(self.name, text + more, is_split=self._is_split)
 
     def _describe(self, trial: _Trial | None, key: PlacementKey) -> Mapping[str, Any]:
@@ -598,9 +599,3 @@ def _describe_vain(refused: Decision) -> str:
 
 def _list_clusters(decision: Decision) -> frozenset[str]:
     return frozenset(target.cluster for target in decision.targets)
-
-
-def _list_names(keys: Collection[PlacementKey]) -> str:
-    names = [key.name for key in keys]
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -20,6 +20,7 @@ from fleet.kube.resource import key_of
 from fleet.model.keys import SCHEDULED_CONDITION
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Condition, Observed, Placement
+from fleet.name_lists import join_first
 from fleet.snapshot.columns.bitset import each_row
 
 CHANGED: Final = "SchedulingChanged"
@@ -121,7 +122,11 @@ class SchedulingEvents:
             elif operation.action is Action.UNSCHEDULE:
                 lost.add(operation.cluster)
         added, removed = gained - before, lost - gained - _find_kept(decision, lost)
-        parts = [f"{word} {_join_names(names)}" for word, names in (("added", added), ("removed", removed)) if names]
+        parts = [
+            f"{word} {join_first(sorted(names), _NAMES_SHOWN)}"
+            for word, names in (("added", added), ("removed", removed))
+            if names
+        ]
         if parts:
             self._sink.emit(about, NORMAL, CHANGED, "; ".join(parts))
 
@@ -209,9 +214,3 @@ def _find_published(decision: Decision) -> Condition | None:
     """The condition of an earlier decision on this generation of the policy."""
     before = next((item for item in decision.previous.conditions if item.type == SCHEDULED_CONDITION), None)
     return None if before is None or before.observed_generation < decision.request.snapshot_generation else before
-
-
-def _join_names(names: set[str]) -> str:
-    shown = sorted(names)[:_NAMES_SHOWN]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
