@@ -84,3 +84,64 @@ async def test_a_review_is_renewed_once_at_a_time() -> None:
 
     assert hub.reviews == 2
     hub.answers.set()
+
+
+@virtual
+async def test_a_denial_costs_a_review_every_two_seconds() -> None:
+    hub, clock = CountedHub(), VirtualClock()
+    access = in_front_of(hub, clock)
+    hub.allows = False
+    for _ in range(200):
+        assert await access.authenticate("unknown") is None
+        assert not await access.is_allowed(ROSA, review_of("ams"))
+        await clock.sleep(0.1)
+
+    assert hub.reviews <= 2 * 10
+
+
+@virtual
+async def test_a_hub_that_refuses_is_not_asked_by_every_question() -> None:
+    hub, clock = CountedHub(), VirtualClock()
+    access = in_front_of(hub, clock)
+    assert await access.is_allowed(ROSA, review_of("ams"))
+    await clock.sleep(8)
+    hub.is_well = False
+    for _ in range(50):
+        assert await access.is_allowed(ROSA, review_of("ams"))
+        await clock.sleep(0.01)
+
+    assert hub.reviews <= 3
+
+
+@virtual
+async def test_rules_are_known_while_they_cannot_be_renewed() -> None:
+    hub, clock = CountedHub(), VirtualClock()
+    access = in_front_of(hub, clock)
+    assert await access.list_granted_names(ROSA, "token", review_of("")) == {"ams"}
+    await clock.sleep(1.5)
+    hub.is_well = False
+    assert await access.list_granted_names(ROSA, "token", review_of("")) == {"ams"}
+    await clock.sleep(0.1)
+    hub.is_well = True
+    assert await access.list_granted_names(ROSA, "token", review_of("")) == {"ams"}
+
+
+@virtual
+async def test_a_new_question_does_not_wait_for_renewals() -> None:
+    hub, clock = CountedHub(), VirtualClock()
+    access = in_front_of(hub, clock)
+    rights = [review_of(f"c{number}") for number in range(500)]
+    for right in rights:
+        assert await access.is_allowed(ROSA, right)
+    await clock.sleep(8)
+    hub.answers.clear()
+    for right in rights:
+        assert await access.is_allowed(ROSA, right)
+    await clock.sleep(0.1)
+    before = hub.reviews
+    new = asyncio.create_task(access.is_allowed(ROSA, review_of("new")))
+    await clock.sleep(0.1)
+
+    assert hub.reviews == before + 1
+    hub.answers.set()
+    assert await new
