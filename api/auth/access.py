@@ -28,8 +28,11 @@ _ANY_NAMESPACE: Final = "default"
 _ALLOWED_TTL: Final = 10.0
 """Seconds for which a revoked right may still be used."""
 _DENIED_TTL: Final = 2.0
-_RENEWED_AFTER: Final = 0.7
-"""Of its time: a review in use is done again before it ends, so that its caller waits for the first one only."""
+_RENEWED_AFTER: Final = 7.0
+"""Seconds: a granted right in use is reviewed again before it ends, so that its caller waits for the first review only.
+Denials are not: they may be anybody's."""
+_MOST_RENEWED: Final = 16
+"""At a time: half of a caller's share, so that no new question waits for renewals."""
 _MAX_CALLERS: Final = 10_000
 _MAX_DECISIONS: Final = 200_000
 
@@ -242,6 +245,7 @@ class TTLCache(Generic[K, V]):
         self._entries: OrderedDict[K, tuple[float, float, V]] = OrderedDict()
         """When to renew it, when it ends, and the value."""
         self._loading: dict[K, asyncio.Future[V]] = {}
+        self._renewing: set[asyncio.Future[V]] = set()
 
     def peek(self, key: K) -> V | None:
         entry = self._entries.get(key)
@@ -250,30 +254,42 @@ class TTLCache(Generic[K, V]):
     async def get(self, key: K, load: Callable[[], Awaitable[V]]) -> V:
         value = self.peek(key)
         if value is not None:
-            if self._entries[key][0] <= self._clock.monotonic():
-                self._load(key, load)
+            self._renew(key, load)
             return value
-        loading = self._load(key, load)
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = asyncio.ensure_future(load())
+            loading.add_done_callback(lambda done: self._end_load(key, done))
         # A cancelled caller must not cancel the load of the others. `asyncio.shield` would not do: newer Pythons report
         # an error if the shielded load fails after that.
         await asyncio.wait((loading,))
         return loading.result()
 
-    def _load(self, key: K, load: Callable[[], Awaitable[V]]) -> asyncio.Future[V]:
-        """At most once at a time."""
-        loading = self._loading.get(key)
-        if loading is None:
-            loading = self._loading[key] = asyncio.ensure_future(load())
-            loading.add_done_callback(lambda done: self._store(key, done))
-        return loading
+    def _renew(self, key: K, load: Callable[[], Awaitable[V]]) -> None:
+        """Tried once. Whoever asks after the end does not wait for it: it may hang."""
+        due, end, value = self._entries[key]
+        if due > self._clock.monotonic() or len(self._renewing) >= _MOST_RENEWED:
+            return
+        tried = self._entries[key] = end, end, value
+        renewing = asyncio.ensure_future(load())
+        self._renewing.add(renewing)
+        renewing.add_done_callback(lambda done: self._end_renewal(key, tried, done))
+
+    def _end_renewal(self, key: K, tried: tuple[float, float, V], done: asyncio.Future[V]) -> None:
+        self._renewing.discard(done)
+        if self._entries.get(key) is tried:  # else a later review has ended before
+            self._store(key, done)
+
+    def _end_load(self, key: K, done: asyncio.Future[V]) -> None:
+        del self._loading[key]
+        self._store(key, done)
 
     def _store(self, key: K, done: asyncio.Future[V]) -> None:
-        del self._loading[key]
         if done.cancelled() or done.exception() is not None:
             return
         value = done.result()
         now, ttl = self._clock.monotonic(), self._ttl(value)
-        self._entries[key] = now + _RENEWED_AFTER * ttl, now + ttl, value
+        self._entries[key] = now + min(_RENEWED_AFTER, ttl), now + ttl, value
         self._entries.move_to_end(key)
         while len(self._entries) > self._max_entries:
             self._entries.popitem(last=False)

@@ -149,36 +149,6 @@ async def test_the_hub_is_asked_once_in_a_while_however_many_questions_there_are
     assert reviews(hub) == 4
 
 
-@virtual
-async def test_a_review_in_use_is_renewed_before_it_ends_so_that_nobody_waits_for_it() -> None:
-    hub, clock = a_hub_with(TOKENS), VirtualClock()
-    gone_after_renewal = FaultyApi(hub, in_turn(None, None, Down()))
-    access = HubAuthorizer(gone_after_renewal, clock=clock)
-
-    assert await access.authenticate(ADMIN) is not None
-    await clock.sleep(8)
-    assert await access.authenticate(ADMIN) is not None
-    assert reviews(hub) == 1
-    await clock.sleep(3)
-    assert reviews(hub) == 2
-    assert await access.authenticate(ADMIN) is not None
-
-
-@virtual
-async def test_a_review_holds_until_its_end_while_it_cannot_be_renewed() -> None:
-    hub, clock = a_hub_with(TOKENS), VirtualClock()
-    access = HubAuthorizer(FaultyApi(hub, in_turn(None, *(Down() for _ in range(9)))), clock=clock)
-
-    assert await access.authenticate(ADMIN) is not None
-    await clock.sleep(8)
-    assert await access.authenticate(ADMIN) is not None
-    await clock.sleep(1.9)
-    assert await access.authenticate(ADMIN) is not None
-    await clock.sleep(0.2)
-    with pytest.raises(Unreachable):
-        await access.authenticate(ADMIN)
-
-
 @alone
 async def test_one_cluster_costs_no_question_about_the_others(stage: Stage) -> None:
     before = reviews(stage.hub)

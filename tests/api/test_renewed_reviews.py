@@ -17,6 +17,8 @@ RULES = (
     b' [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "resourceNames": ["ams"]}]}}'
 )
 
+NAMES = frozenset({"ams"})
+
 
 class CountedHub:
     def __init__(self) -> None:
@@ -117,13 +119,13 @@ async def test_a_hub_that_refuses_is_not_asked_by_every_question() -> None:
 async def test_rules_are_known_while_they_cannot_be_renewed() -> None:
     hub, clock = CountedHub(), VirtualClock()
     access = in_front_of(hub, clock)
-    assert await access.list_granted_names(ROSA, "token", review_of("")) == {"ams"}
+    assert await access.list_granted_names(ROSA, "token", review_of("")) == NAMES
     await clock.sleep(1.5)
     hub.is_well = False
-    assert await access.list_granted_names(ROSA, "token", review_of("")) == {"ams"}
+    assert await access.list_granted_names(ROSA, "token", review_of("")) == NAMES
     await clock.sleep(0.1)
     hub.is_well = True
-    assert await access.list_granted_names(ROSA, "token", review_of("")) == {"ams"}
+    assert await access.list_granted_names(ROSA, "token", review_of("")) == NAMES
 
 
 @virtual
@@ -145,3 +147,38 @@ async def test_a_new_question_does_not_wait_for_renewals() -> None:
     assert hub.reviews == before + 1
     hub.answers.set()
     assert await new
+
+
+@virtual
+async def test_a_right_holds_until_its_end_while_it_cannot_be_renewed() -> None:
+    hub, clock = CountedHub(), VirtualClock()
+    access = in_front_of(hub, clock)
+    assert await access.is_allowed(ROSA, review_of("ams"))
+    hub.is_well = False
+    for seconds in (8, 1.9):
+        await clock.sleep(seconds)
+        assert await access.is_allowed(ROSA, review_of("ams"))
+    await clock.sleep(0.2)
+    with pytest.raises(Unreachable):
+        await access.is_allowed(ROSA, review_of("ams"))
+
+
+@virtual
+async def test_after_its_end_nobody_waits_for_a_renewal_that_hangs_and_nobody_minds_its_answer() -> None:
+    hub, clock = CountedHub(), VirtualClock()
+    access = in_front_of(hub, clock)
+    assert await access.is_allowed(ROSA, review_of("ams"))
+    await clock.sleep(8)
+    hanging = hub.answers
+    hanging.clear()
+    assert await access.is_allowed(ROSA, review_of("ams"))
+    await clock.sleep(2.5)
+    hub.answers = asyncio.Event()
+    hub.answers.set()
+    hub.allows = False
+    assert not await access.is_allowed(ROSA, review_of("ams"))
+
+    hub.allows = True
+    hanging.set()
+    await clock.sleep(0.1)
+    assert not await access.is_allowed(ROSA, review_of("ams"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -144,6 +145,7 @@ class Cluster(Startable):
         return [
             f"--audit-policy-file={self._audit_policy}",
             f"--audit-log-path={self.audit_log}",
+            "--audit-log-maxsize=10000",  # megabytes: its parts would have other names
             f"--request-timeout={SECONDS_TO_ANSWER}s",
             "--disable-admission-plugins=TaintNodesByCondition",  # nobody would take the taint of a new node away
             "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",  # as some distributions do
@@ -197,12 +199,14 @@ class ClearedCluster:
 
     def cleared(self) -> Cluster:
         """The cluster with nothing in it, or another if it cannot be cleared any more."""
-        if self._running:
+        running, self._running = self._running, None
+        if running:
             try:
-                self._running.clear()
-            except (AssertionError, OSError, http.client.HTTPException):
-                self._running.stop()
-                self._running = None
+                running.clear()
+                self._running = running
+            except (AssertionError, OSError, http.client.HTTPException) as failure:
+                sys.stderr.write(f"a cluster that was not cleared is replaced: {failure!r}\n")
+                running.stop()
         if not self._running:
             self._running = self._new().__enter__()
         return self._running

@@ -177,7 +177,9 @@ class ControlPlane(Startable):
         connection = http.client.HTTPConnection(LOOPBACK, self._etcd_port, timeout=SECONDS_TO_START)
         try:
             connection.request("POST", path, body=json.dumps(body))
-            answer: dict[str, Any] = json.load(connection.getresponse())
+            response = connection.getresponse()
+            answer: dict[str, Any] = json.load(response)
+            assert response.status == http.client.OK, answer
             return answer
         finally:
             connection.close()

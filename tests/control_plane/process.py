@@ -18,7 +18,7 @@ from tests.control_plane import leash
 SECONDS_TO_STOP: Final = 3.0  # an API server would wait a minute for the last of its watches
 SECONDS_TO_END: Final = 90.0  # for what ends by itself, or was killed: at once, where the machine has a moment for it
 LINES_OF_LOG: Final = 20
-GO: Final = {"GOGC": "400"}
+GO: Final = {"GOGC": "400", "GOMEMLIMIT": "1500MiB"}
 """For servers and tools in Go: they end soon, and memory is cheaper than what collecting it takes of the processor."""
 # Information (a line begins with its severity and date), and connections to etcd given up because nobody needs them.
 NOISE: Final = re.compile(r"I\d{4} |.*addrConn\.createTransport")

@@ -181,15 +181,23 @@ class Trees:
         original = path.read_text(encoding="utf-8")
         try:
             path.write_text(original.replace(f"{mutant.line}\n", f"{mutant.mutated}\n"), encoding="utf-8")
-            return not self._passes(tree, mutant)
+            return not self._passes(tree, mutant.area, mutant.file)
         finally:
             path.write_text(original, encoding="utf-8")
             self._free.put(tree)
 
-    def _passes(self, tree: Path, mutant: Mutant) -> bool:
-        found = [path for pattern in AREAS[mutant.area][1] for path in sorted(tree.glob(pattern))]
+    def passes(self, area: str) -> bool:
+        """Without any mutant. Else all of them would seem killed."""
+        tree = self._free.get()
+        try:
+            return self._passes(tree, area)
+        finally:
+            self._free.put(tree)
+
+    def _passes(self, tree: Path, area: str, mutated: str = "") -> bool:
+        found = [path for pattern in AREAS[area][1] for path in sorted(tree.glob(pattern))]
         files = [file for path in found for file in (sorted(path.rglob("test_*.py")) if path.is_dir() else (path,))]
-        module = mutant.file.removesuffix(".py").replace("/", ".")
+        module = mutated.removesuffix(".py").replace("/", ".")
         files.sort(key=lambda file: module not in file.read_text(encoding="utf-8"))  # most likely to fail
         tests = [str(file.relative_to(tree)) for file in files]
         python = self._root / ".venv" / "bin" / "python"
@@ -211,6 +219,8 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="only show the sample")
     options = parser.parse_args()
     sample = draw(options.seed, options.size, options.areas, ROOT, options.against)
+    if not sample:
+        parser.error("nothing can be drawn")
     if options.list:
         for mutant, _ in sample:
             print(json.dumps(asdict(mutant)))
@@ -218,6 +228,10 @@ def main() -> None:
     with TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
         ours = Trees(ROOT, Path(folder) / "ours", options.workers)
         theirs = options.against and Trees(options.against.resolve(), Path(folder) / "theirs", options.workers)
+
+        for area in options.areas:
+            if not ours.passes(area):
+                parser.error(f"the tests of {area} fail without any mutant")
 
         def try_pair(pair: tuple[Mutant, Mutant | None]) -> str:
             if ours.is_killed(pair[0]):

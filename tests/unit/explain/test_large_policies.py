@@ -35,8 +35,8 @@ from tests.bench.policies import policy_snapshot
 from tests.builders import NOW, ClusterBuilder, a_cluster, a_frame
 from tests.unit.explain.questions import DEFAULT
 
-CALLS_ALWAYS, CALLS_OF_A_PART = 20_000, 100
-"""Between two checkpoints: some milliseconds, and one pass over the policy."""
+CALLS_ALWAYS, CALLS_OF_A_PART = 20_000, 25
+"""Between two checkpoints: some milliseconds, and less than one pass over the policy."""
 
 Json = dict[str, Any]
 
@@ -182,7 +182,7 @@ def test_the_work_of_a_question_grows_with_the_policy_and_not_with_its_square(ki
 
 @pytest.mark.parametrize("kind", POLICIES)
 @pytest.mark.parametrize("size", [10, 1_000, pytest.param(2_500, marks=pytest.mark.long)])
-def test_there_is_no_more_than_one_pass_over_the_policy_between_two_checkpoints(kind: str, size: int) -> None:
+def test_there_is_less_than_one_pass_over_the_policy_between_two_checkpoints(kind: str, size: int) -> None:
     assert measure(POLICIES[kind](size)).most < CALLS_ALWAYS + CALLS_OF_A_PART * size
 
 
