@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import yaml
 
-from fleet.errors import ConfigurationError
+from fleet.errors import ConfigurationError, RequestRefused
 from fleet.hub.access.authentication import Tokens, User, generate_administrator, read_tokens, write_tokens
 from fleet.hub.http.app import Application, Listener
 from fleet.hub.hub import Hub
@@ -120,12 +120,23 @@ async def _run_hub(settings: HubSettings, tokens: Tokens) -> AsyncIterator[Hub]:
         hub.store.journal = writer
         try:
             hub.bootstrap()
+            await _settle(hub, settings.data_dir)
             async with _run_background(hub):
                 yield hub
         finally:
             writer.close()
     finally:
         database.close()
+
+
+async def _settle(hub: Hub, folder: Path) -> None:
+    """Readers see what is durable: the first of them would not find all kinds."""
+    try:
+        await hub.store.settle()
+    except RequestRefused as refused:
+        raise ConfigurationError(
+            f"the data directory {folder} does not take Fleet's kinds: {refused.message}"
+        ) from None
 
 
 @contextlib.asynccontextmanager

@@ -134,7 +134,7 @@ class DatabaseWriter:
         self._thread.join()
 
     def _run(self) -> None:
-        failed = -1
+        failed, failure = -1, Exception("an earlier write failed")
         while batch := self._next_batch():
             valid = [write for write in batch if write.epoch > failed]
             stale = [write for write in batch if write.epoch <= failed]
@@ -143,8 +143,11 @@ class DatabaseWriter:
                 if valid:
                     self._database.write([write.change for write in valid])
             except Exception as problem:  # a thread that ended would leave all later writes without an answer
-                error, failed = problem, max(write.epoch for write in valid)
-            self._report(valid, stale, error)
+                error = failure = problem
+                failed = max(write.epoch for write in valid)
+            if stale:
+                self._loop.call_soon_threadsafe(self._refuse, stale, failure)
+            self._report(valid, error)
 
     def _next_batch(self) -> list[_PendingWrite]:
         """At least one write, plus all others that are queued; empty after close."""
@@ -158,9 +161,7 @@ class DatabaseWriter:
             batch.append(write)
         return batch
 
-    def _report(self, valid: list[_PendingWrite], stale: list[_PendingWrite], error: Exception | None) -> None:
-        if stale:
-            self._loop.call_soon_threadsafe(self._refuse, stale, ConnectionError("an earlier write failed"))
+    def _report(self, valid: list[_PendingWrite], error: Exception | None) -> None:
         if error is not None:
             self._loop.call_soon_threadsafe(self._fail, valid, error)
         elif valid:

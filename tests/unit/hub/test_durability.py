@@ -20,6 +20,8 @@ import pytest
 import sqlalchemy as sql
 
 from fleet.errors import ConfigurationError, RequestRefused
+from fleet.hub.http.server import Endpoint, HubSettings, serve_hub
+from fleet.hub.kinds.builtin import DEFINITIONS
 from fleet.hub.storage.database import DatabaseWriter, HubDatabase
 from fleet.hub.storage.entries import encode_entry
 from fleet.hub.storage.store import HubStore, StoreChange, durability_error
@@ -213,6 +215,46 @@ def test_a_write_that_fails_is_refused_and_forgotten(tmp_path: Path, monkeypatch
             writer.close()
 
     asyncio.run(scenario())
+
+
+def test_a_hub_is_ready_when_its_kinds_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, is_ready = HubDatabase.write, threading.Event()
+    order: list[str] = []
+
+    def write_late(database: HubDatabase, changes: Sequence[StoreChange]) -> None:
+        is_ready.wait(0.2)
+        write(database, changes)
+        order.extend(change.resource for change in changes)
+
+    async def scenario() -> None:
+        stop = asyncio.Event()
+
+        def note_ready(_: Endpoint) -> None:
+            order.append("ready")
+            is_ready.set()
+            stop.set()
+
+        async with asyncio.timeout(SECONDS):
+            await serve_hub(HubSettings(data_dir=tmp_path), stop=stop, ready=note_ready)
+
+    monkeypatch.setattr(HubDatabase, "write", write_late)
+    asyncio.run(scenario())
+
+    assert order.count(DEFINITIONS) > 1
+    assert order[-1] == "ready"
+
+
+def test_a_disk_that_takes_no_kinds_is_named_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(_database: HubDatabase, _changes: Sequence[StoreChange]) -> None:
+        raise OSError("disk is full")
+
+    async def serve() -> None:
+        stop = asyncio.Event()
+        await serve_hub(HubSettings(data_dir=tmp_path), stop=stop, ready=lambda _: stop.set())
+
+    monkeypatch.setattr(HubDatabase, "write", write)
+    with pytest.raises(ConfigurationError, match=rf"{tmp_path} does not take Fleet's kinds: .*disk is full; check"):
+        asyncio.run(serve())
 
 
 def test_an_error_of_the_database_names_no_object_wherever_it_is_shown(tmp_path: Path) -> None:
