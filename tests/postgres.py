@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -59,7 +59,8 @@ class Postgres:
     def kill(self) -> None:
         """All at once, as when its machine fails."""
         for pid in self._list_processes():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # its helpers come and go
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
     def start_again(self) -> None:
