@@ -266,7 +266,7 @@ class TTLCache(Generic[K, V]):
         return loading.result()
 
     def _renew(self, key: K, load: Callable[[], Awaitable[V]]) -> None:
-        """Tried once. Whoever asks after the end does not wait for it: it may hang."""
+        """Tried once. Requests after the end do not wait for it: it may hang."""
         due, end, value = self._entries[key]
         if due > self._clock.monotonic() or len(self._renewing) >= _MOST_RENEWED:
             return
