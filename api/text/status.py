@@ -112,12 +112,7 @@ def _build_move(move: RecentMove, now: int) -> tuple[str, ...]:
     hidden = f" and {move.redacted} you may not read" if move.redacted else ""
     causes = list(dict.fromkeys(map(_shorten_trigger, move.triggers)))
     more = f" and {len(causes) - 1} more" if len(causes) > 1 else ""
-    return (
-        f"{format_elapsed(move.at, now)} ago",
-        move.key,
-        names + hidden,
-        "".join(causes[:1]) + more,
-    )
+    return f"{format_elapsed(move.at, now)} ago", move.key, names + hidden, "".join(causes[:1]) + more
 
 
 def _shorten_trigger(trigger: str) -> str:

@@ -39,10 +39,6 @@ class Release:
     def hub(self) -> HttpClient:
         return HttpClient(self.access)
 
-    @property
-    def claims(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims"
-
     def install(self, *values: str, chart: Path | None = None) -> str:
         return self.succeeds("install", self.name, str(chart or self.chart), "--create-namespace", *_WAITING, *values)
 
