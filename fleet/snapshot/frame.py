@@ -101,6 +101,7 @@ def _has_values(column: Column) -> bool:
 class _NewColumns:
     """What a frame has built, besides the columns that it began with."""
 
+    capacities: dict[str, Capacity] = field(default_factory=dict)
     empty: int = 0
     by_kind: dict[str, tuple[frozenset[ColumnKey], Column]] = field(default_factory=dict)
     """Names that clusters have, and one column for all that none has."""
@@ -229,7 +230,7 @@ class Frame:
     def _derive(self, key: object, sources: tuple[object, ...], build: Callable[[], Any]) -> Any:
         """Kept as long as frames have the same sources."""
         known = self._derived.get(key)
-        if known is not None and all(before is other for before, other in zip(known[0], sources, strict=True)):
+        if known is not None and [*map(id, known[0])] == [*map(id, sources)]:
             return known[1]
         built = build()
         if len(self._derived) >= _DERIVED_CACHED:
@@ -246,6 +247,11 @@ class Frame:
         return booked
 
     def capacity(self, resource: str) -> Capacity:
+        if resource not in self._new.capacities:
+            self._new.capacities[resource] = self._find_capacity(resource)
+        return self._new.capacities[resource]
+
+    def _find_capacity(self, resource: str) -> Capacity:
         allocatable, available = (self.usage(kind, resource).values for kind in ("allocatable", "available"))
         ledger = assumed_ledger(resource)
         sources = allocatable, available, self.ledgers.get(ledger), self.nominations, self.names

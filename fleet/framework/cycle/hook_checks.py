@@ -90,7 +90,7 @@ def check_scores(plugin: str, hook: str, column: Any, rows: Rows) -> Int64Array:
 
 
 def check_range(plugin: str, column: Int64Array, rows: Rows, frame: Frame) -> None:
-    if column.min(initial=0) < MIN_CLUSTER_SCORE or column.max(initial=0) > MAX_CLUSTER_SCORE:
+    if np.maximum.reduce(column.view(np.uint64), initial=0) > MAX_CLUSTER_SCORE:  # negative ones are huge without sign
         wrong = int(np.flatnonzero((column < MIN_CLUSTER_SCORE) | (column > MAX_CLUSTER_SCORE))[0])
         text = f"score {column[wrong]} of cluster {frame.name(int(rows[wrong]))} is not in "
         raise PluginError(f"{text}{MIN_CLUSTER_SCORE} … {MAX_CLUSTER_SCORE}", plugin=plugin, hook="score")
