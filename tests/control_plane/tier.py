@@ -9,6 +9,7 @@ for long are marked, too. `make test` leaves these out; `make test-servers` runs
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -42,9 +43,14 @@ def _starts_servers(item: pytest.Function) -> bool:
 
 
 def order(items: list[pytest.Item]) -> None:
-    """For workers that take one module after the other: those first that share a cluster, and small ones last."""
+    """For workers that take one module after the other: those first that share a cluster, and small ones last. Those
+    marked `early` are spread among the first: most of their time they wait, and others keep the processor busy."""
     sizes = Counter(item.path for item in items)
-    items.sort(key=lambda item: (item.path.parent.name != "chart", -sizes[item.path]))
+    early = {item.path for item in items if item.get_closest_marker("early")}
+    ranked = sorted(sizes, key=lambda path: (path.parent.name != "chart", -sizes[path]))
+    turns = zip_longest(filter(early.__contains__, ranked), (path for path in ranked if path not in early))
+    place = {path: number for number, path in enumerate(chain.from_iterable(turns))}
+    items.sort(key=lambda item: place[item.path])
 
 
 def enter(item: pytest.Item) -> None:

@@ -30,6 +30,8 @@ from tests.e2e.world import ANYTHING, NAMESPACES, World, world
 from tests.faults.configured import HEAD
 from tests.installed import write_package
 
+pytestmark = pytest.mark.early
+
 IMAGE: Final = "registry.example/fleet/scheduler:v0.1.6"
 CUSTOM: Final = "registry.example/acme/scheduler:v0.1.7"
 PAUSE: Final = 0.2

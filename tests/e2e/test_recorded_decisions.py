@@ -23,6 +23,8 @@ from fleet.scheduler.attempt_record import AttemptRecord
 from tests.e2e.world import World, configured, controlled, handed_over, soon
 from tests.faults.hub_api import a_hub
 
+pytestmark = pytest.mark.early
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 ENOUGH: Final = 1_000
 REGIONS: Final = ("ams", "dub", "osl")

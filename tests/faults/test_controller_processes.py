@@ -30,7 +30,11 @@ from tests.faults.controller.scenario import STEPS, prepare
 from tests.faults.controller.stage import checkpoints
 from tests.faults.virtual import no_jitter
 
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.servers]  # processes that are killed for a minute
+pytestmark = [
+    pytest.mark.timeout(1200),
+    pytest.mark.servers,
+    pytest.mark.early,
+]  # processes that are killed for a minute
 
 LEASE: Final = Settings().leader_election.key
 SHORT_LEASE: Final = (

@@ -16,8 +16,9 @@ from tests.robustness.forwarder import forwarding
 from tests.robustness.killed import NAMES
 from tests.robustness.requests import request
 
+pytestmark = [pytest.mark.servers, pytest.mark.early]
 
-@pytest.mark.servers
+
 def test_a_clock_that_jumps_is_the_one_that_the_hub_reads(tmp_path: Path) -> None:
     async def create(hub: HubProcess, name: str) -> datetime:
         body = {"metadata": {"name": name}}
@@ -38,7 +39,6 @@ def test_a_clock_that_jumps_is_the_one_that_the_hub_reads(tmp_path: Path) -> Non
     asyncio.run(story())
 
 
-@pytest.mark.servers  # a hub that is killed and stopped again and again
 @pytest.mark.timeout(1800)
 def test_histories_stay_linearizable_while_the_hub_fails(tmp_path: Path) -> None:
     reports = asyncio.run(run(tmp_path, seed=1, rounds=1, faults=6))
@@ -46,7 +46,6 @@ def test_histories_stay_linearizable_while_the_hub_fails(tmp_path: Path) -> None
     assert all(report.acknowledged and report.events for report in reports)
 
 
-@pytest.mark.servers
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("process", NAMES)
 def test_a_process_that_is_killed_again_and_again_loses_nothing_that_was_acknowledged(
@@ -57,7 +56,6 @@ def test_a_process_that_is_killed_again_and_again_loses_nothing_that_was_acknowl
     assert report.acknowledged > 10
 
 
-@pytest.mark.servers
 def test_no_request_to_hub_or_api_is_answered_with_500_costs_memory_or_loses_writes(tmp_path: Path) -> None:
     reports = asyncio.run(hostile.run(tmp_path, count=3000, seed=1))
     assert {name: report.violations for name, report in reports.items()} == {"hub": [], "API": []}
