@@ -75,6 +75,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         tier.order(items)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Of tests with servers some wait for these at any time, so that one worker more finds a free processor."""
+    return (os.cpu_count() or 1) + int(config.option.markexpr == "servers")
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """What `make test` leaves out as a whole is not even read."""
     if config.option.markexpr == "not servers" and tier.is_left_out(collection_path):
