@@ -42,10 +42,13 @@ _LOOK_EVERY: Final = 0.01
 _LOOK_AGAIN: Final = 0.2
 _SECONDS_TO_DECIDE: Final = 300.0
 _SECONDS_TO_WARM_UP: Final = 1.0
-_SECONDS_ALONE: Final = 5.0
+_SECONDS_ALONE: Final = 10.0
+_SECONDS_EACH: Final = 3.0
+"""In which a policy is stored, and asked about, again and again: a quantile of few answers says little."""
 _NANOSECONDS: Final = 1e9
 _BYTES: Final = 1_400_000
 """Of the largest policy: etcd takes 1.5 MiB."""
+_NAME: Final = "name-of-the-placement"
 _KEY: Final = "example.com/unheard-of-"
 
 
@@ -202,14 +205,16 @@ async def measure(site: Site, parts: int | None, *, most_bytes: int) -> Found:
         async with _others(site, session, found.alone):
             await asyncio.sleep(_SECONDS_ALONE)
         for shape in SHAPES:
-            name = f"large-{shape}-{parts or 'most'}"
-            document = build_placement(name, build_policy(shape, parts, most_bytes=most_bytes))
-            questions, encoded = list_questions(name, document), _encode(document)
+            policy = build_policy(shape, parts, most_bytes=most_bytes)
+            encoded = _encode(build_placement(_NAME, policy))
             async with _others(site, session, found.stored):
-                await _place(site.traffic, name, encoded)
+                name = await _store_again_and_again(site.traffic, f"large-{shape}-{parts or 'most'}", encoded)
+            questions = list_questions(name, build_placement(name, policy))
             async with _others(site, session, found.asked):
-                for path, body in questions:
-                    await _ask(site, session, path, body, found)
+                ends = time.monotonic() + _SECONDS_EACH
+                while time.monotonic() < ends:
+                    for path, body in questions:
+                        await _ask(site, session, path, body, found)
             async with _others(site, session, found.stored):
                 await site.traffic.send("DELETE", CLUSTER_SCOPED.placement.item(name))
     return found
@@ -268,6 +273,18 @@ async def _ask(site: Site, session: aiohttp.ClientSession, path: str, body: byte
     found.refused += answer.status != 200
     if answer.status not in _DECLARED or seconds > DEADLINE + _GRACE:
         found.wrong.append(f"{method} {path}: {answer.status} after {seconds:.1f} s: {content[:300]!r}")
+
+
+async def _store_again_and_again(traffic: Traffic, prefix: str, encoded: bytes) -> str:
+    """All but the last are deleted; the name of that one."""
+    ends, number = time.monotonic() + _SECONDS_EACH, 0
+    while True:
+        name = f"{prefix}-{number}"
+        await _place(traffic, name, encoded.replace(_NAME.encode(), name.encode(), 1))
+        if time.monotonic() >= ends:
+            return name
+        await traffic.send("DELETE", CLUSTER_SCOPED.placement.item(name))
+        number += 1
 
 
 async def _place(traffic: Traffic, name: str, document: bytes) -> None:
