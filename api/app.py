@@ -15,7 +15,7 @@ from api.auth.browser import BrowserSessions
 from api.auth.front_proxy import FrontProxy
 from api.auth.sealing import Sealer
 from api.http.limits import STREAMS, STREAMS_OF_A_CALLER, ConcurrencyLimit, EvaluationLimiter, StreamTiming
-from api.http.middleware import Aggregation, Audit, Deadlines
+from api.http.middleware import Aggregation, Audit, Deadlines, Preceding
 from api.http.problems import handle_problems
 from api.http.schema import build_components, restore_examples
 from api.live.answer_cache import AnswerCache, FleetChanges
@@ -95,6 +95,7 @@ def create_app(
     app.add_middleware(Deadlines)
     app.add_middleware(Audit, clock=live.clock, registry=live.registry)
     app.add_middleware(Aggregation)
+    app.add_middleware(Preceding, precedence=evaluator.precedence)
     return app
 
 

@@ -16,7 +16,7 @@ _GC_THRESHOLDS: Final = (2_000, 5, 100)
 """Reference cycles are rare here, so the defaults would run it too often. With the second generation some 12,000 new
 objects are visited, for a few milliseconds in which the event loop stands still; a large policy is many times as many.
 The third is visited after a million, so that no more than some hundred megabytes wait for it."""
-_SWITCH_INTERVAL: Final = 0.0005
+_SWITCH_INTERVAL: Final = 0.0001
 """Seconds that a computing thread keeps the interpreter while the event loop wants it. The loop gives it up whenever it
 looks for events, many times in each request: with the default of 5 ms those waits add up."""
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)

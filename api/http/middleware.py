@@ -1,4 +1,4 @@
-"""Middleware, in the order in which a request passes it: aggregation, audit, deadlines."""
+"""Middleware, in the order in which a request passes it: precedence, aggregation, audit, deadlines."""
 
 from __future__ import annotations
 
@@ -17,8 +17,23 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.http.problems import unavailable
 from fleet.clock import Clock
 from fleet.kube.grants import EXPLAIN_GROUP
+from fleet.worker_thread import Precedence
 
 log = structlog.get_logger(__name__)
+
+
+# --- precedence -------------------------------------------------------------------------------------------------------
+
+
+class Preceding:
+    """Requests go before what other requests compute in threads."""
+
+    def __init__(self, app: ASGIApp, *, precedence: Precedence) -> None:
+        self._app = app
+        self._precedence = precedence
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._precedence.run(self._app(scope, receive, send))  # type: ignore[arg-type]
 
 
 # --- the hub's aggregation layer --------------------------------------------------------------------------------------

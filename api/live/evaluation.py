@@ -36,7 +36,7 @@ from fleet.model.views import Observed, PolicySnapshot
 from fleet.scheduler.profiles.frameworks import CompiledProfiles
 from fleet.scheduler.profiles.recorded import find_recorded_profile
 from fleet.snapshot.frame import Frame
-from fleet.worker_thread import WorkerThread
+from fleet.worker_thread import Precedence, WorkerThread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -117,8 +117,10 @@ class DecisionEvaluator:
         self.extenders = extenders
         self._limiter = limiter
         self.profiles = profiles
-        self._small = Lane(limiter, WorkerThread("evaluations"), is_large=False)
-        self._large = Lane(limiter, WorkerThread("large-evaluations"), is_large=True)
+        self.precedence: Final = Precedence()
+        """Of requests over what is evaluated in threads."""
+        self._small = Lane(limiter, WorkerThread("evaluations", self.precedence), is_large=False)
+        self._large = Lane(limiter, WorkerThread("large-evaluations", self.precedence), is_large=True)
         self._cache: OrderedDict[str, EvaluatedDecision] = OrderedDict()
 
     def admit(self, caller: str) -> AbstractAsyncContextManager[None]:

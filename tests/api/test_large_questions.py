@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from api.live.answer_cache import EncodedAnswer, encode_answer
+from api.live.evaluation import DecisionEvaluator, EvaluatedDecision
+from api.live.live import LivePlacement
 from api.routers import request_context
 from fleet.framework.policy.terms import LabelTest
 from fleet.snapshot.frame import Frame
+from fleet.worker_thread import Precedence
 from tests.api.stage import Stage, alone, staged
 from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 
@@ -67,6 +70,36 @@ async def test_a_large_policy_is_decided_and_explained_apart_from_the_event_loop
     assert threading.get_ident() not in deciding | explaining
     assert why.json()["fixesTruncated"] is True
     assert matrix.json()["labels"] == {}
+
+
+@alone
+async def test_what_requests_do_on_the_event_loop_has_precedence_over_evaluations_in_threads(stage: Stage) -> None:
+    precedence = stage.app.state.shared.backend.evaluator.precedence
+    evaluate, claimed, pausing = DecisionEvaluator._evaluate, dict[str, bool](), set[str]()
+
+    def evaluate_noted(evaluator: DecisionEvaluator, placement: LivePlacement, *args: Any) -> EvaluatedDecision:
+        if placement.key == "huge":
+            precedence.wait(SECONDS_TO_HAPPEN)  # until its request waits for this thread
+        claimed[placement.key] = precedence.is_claimed
+        return evaluate(evaluator, placement, *args)
+
+    await stage.world.place("huge", a_large_policy(SIZE))
+    await stage.world.soon_scheduled("huge", status="False")
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(DecisionEvaluator, "_evaluate", evaluate_noted)
+        for name in ("web", "huge"):
+            assert (await stage.post("/v1/simulate", {"placement": {"ref": name}})).status_code == 200
+    assert claimed == {"web": True, "huge": False}
+
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(Precedence, "is_claimed", True)
+        patching.setattr(Precedence, "wait", lambda *_: pausing.add(threading.current_thread().name))
+        for name in ("web", "huge"):
+            edits = [{"op": "setCount", "value": 1}]
+            simulated = await stage.post("/v1/simulate", {"placement": {"ref": name}, "edits": edits})
+            assert simulated.status_code == 200, simulated.text
+
+    assert pausing == {"evaluations_0", "large-evaluations_0"}
 
 
 @alone
