@@ -1,28 +1,45 @@
-"""The input of one reconcile of a placement: the placement as read, its spec and its kinds."""
+"""The input of one reconcile of a placement: the placement as read, its spec and its kinds.
+
+To decode a large spec or policy holds the event loop, so each is decoded once in a reconcile.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
 from fleet.informers.cache import PlacementKinds
 from fleet.kube.resource import key_of
+from fleet.model.decoding import decode
 from fleet.model.keys import PICK_FIXED, PICK_N
 from fleet.model.views import Observed, Placement, PlacementSpec
+from fleet.placement.selection.selectors import SelectorTerm
 
 ACCESSIBLE: Final = "NamespaceAccessible"
 
 
-@dataclass(frozen=True, slots=True)
+class ReconciledSpec(PlacementSpec, frozen=True):
+    resource_selectors: tuple[SelectorTerm, ...] = ()
+
+
+@dataclass(frozen=True)
 class ReconcileContext:
     kinds: PlacementKinds
     placement: Observed[Placement]
-    spec: PlacementSpec
     reads_live: bool = False
     """Set after a failure: the caches may lack one of our own writes."""
+
+    @cached_property
+    def spec(self) -> ReconciledSpec:
+        return decode(bytes(self.placement.view.spec), ReconciledSpec).view
+
+    @cached_property
+    def policy_fields(self) -> PolicyFields | None:
+        return read_policy_fields(self.spec.policy)
 
     @property
     def key(self) -> str:
@@ -48,7 +65,7 @@ class ReconcileContext:
     @property
     def selects_no_cluster(self) -> bool:
         """The policy selects no cluster."""
-        policy = read_policy_fields(self.spec.policy) or {}
+        policy = self.policy_fields or {}
         kind = decode_field(policy, "placementType")
         return (kind == PICK_N and decode_field(policy, "numberOfClusters") == 0) or (
             kind == PICK_FIXED and not decode_field(policy, "clusterNames")

@@ -22,6 +22,7 @@ from fleet.model.views import BindingReport, Metadata, Observed, Placement, Plac
 from fleet.placement.deletion import add_finalizer, delete_orphans, delete_snapshots
 from fleet.placement.reconcile_context import ReconcileContext
 from fleet.placement.selection.resolution import SelectionResult
+from fleet.placement.selection.selectors import SelectorTerm
 from fleet.placement.snapshots.policy_snapshots import NO_WORKLOADS, PolicySnapshots, read_cluster_count
 from fleet.placement.snapshots.resource_snapshots import EnsureResult, ResourceSnapshots
 from fleet.placement.snapshots.workload_overrides import Overrides
@@ -43,7 +44,6 @@ from fleet.placement.status.placement_status import (
     is_external,
     read_scheduled_condition,
     select_chain,
-    spec_of,
 )
 from fleet.placement.status.staged_runs import StagedRunLister, find_common_index
 from fleet.placement.status.status_writer import PlacementStatusWriter
@@ -52,7 +52,7 @@ Json = dict[str, Any]
 
 
 class SelectionResolver(Protocol):
-    async def resolve(self, placement: Observed[Placement]) -> SelectionResult: ...
+    async def resolve(self, placement: Metadata, terms: Sequence[SelectorTerm]) -> SelectionResult: ...
 
     def forget(self, key: str) -> None: ...
 
@@ -98,7 +98,7 @@ class PlacementReconciler:
         claimed = await add_finalizer(kinds, placement, retry_policy=self._deps.retry_policy)
         if claimed is None:
             return None  # deleted just now: its event enqueues it again
-        return await self._reconcile_live(ReconcileContext(kinds, claimed, spec_of(claimed), reads_live))
+        return await self._reconcile_live(ReconcileContext(kinds, claimed, reads_live))
 
     def forget(self, namespace: str, name: str) -> None:
         """The placement is gone."""
@@ -128,7 +128,7 @@ class PlacementReconciler:
     async def _reconcile_live(self, context: ReconcileContext) -> float | None:
         if context.is_accessible:
             await self._deps.namespaced.wait_for_sync()
-        selected = await self._deps.selection.resolve(context.placement)
+        selected = await self._deps.selection.resolve(context.placement.view.metadata, context.spec.resource_selectors)
         namespace_before = self._deps.namespaced.namespace_in_use(context.placement) if context.is_accessible else ""
         namespace = selected.namespace if context.is_accessible else ""
         problem = (
@@ -149,13 +149,7 @@ class PlacementReconciler:
     async def _apply_spec(
         self, context: ReconcileContext, selected: SelectionResult
     ) -> tuple[DesiredStatus, float | None]:
-        snapshot = await self._policies.ensure(
-            context.kinds,
-            context.placement,
-            context.spec,
-            workloads=await self._describe_workloads(context, selected),
-            reads_live=context.reads_live,
-        )
+        snapshot = await self._policies.ensure(context, await self._describe_workloads(context, selected))
         group = None if is_external(context.spec) else await self._ensure_group(context, selected)
         reported = None if group is None else self._build_reported_snapshot(context, group, selected)
         wait = None if group is None else group.wait_seconds
@@ -187,7 +181,7 @@ class PlacementReconciler:
     async def _ensure_group(self, context: ReconcileContext, selected: SelectionResult) -> EnsureResult:
         now = epoch_nanoseconds(self._deps.clock)
         return await self._deps.resource_snapshots.ensure(
-            context.placement, selected, now=now, reads_live=context.reads_live
+            context.placement.view.metadata, context.spec, selected, now=now, reads_live=context.reads_live
         )
 
     def _build_reported_snapshot(

@@ -18,7 +18,9 @@ from fleet.kube.client.transport import Transport
 from fleet.kube.informer import InformerConfig
 from fleet.kube.objects import RetryPolicy
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
+from fleet.model.decoding import decode
 from fleet.model.views import Observed, Placement
+from fleet.placement.reconcile_context import ReconciledSpec
 from fleet.placement.selection.resolution import SelectionResult
 from fleet.placement.selection.resource_selection import ResourceSelection
 from fleet.placement.snapshots.resource_snapshots import EnsureResult, Pacing, ResourceSnapshots
@@ -45,7 +47,7 @@ class Bench:
         """Again, as the controller does, while a kind cannot be read: other tests define some and take them away."""
         while True:
             with suppress(StaleInputs):
-                return await self.content.resolve(placement)
+                return await self.content.resolve(placement.view.metadata, spec_of(placement).resource_selectors)
             await asyncio.sleep(SECONDS_BETWEEN_REFRESHES)
 
     async def told(self, key: str) -> None:
@@ -63,7 +65,13 @@ class Bench:
         self, placement: Observed[Placement], selected: SelectionResult, *, reads_live: bool = False
     ) -> EnsureResult:
         now = epoch_nanoseconds(SystemClock())
-        return await self.groups.ensure(placement, selected, now=now, reads_live=reads_live)
+        return await self.groups.ensure(
+            placement.view.metadata, spec_of(placement), selected, now=now, reads_live=reads_live
+        )
+
+
+def spec_of(placement: Observed[Placement]) -> ReconciledSpec:
+    return decode(bytes(placement.view.spec), ReconciledSpec).view
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 from fleet.errors import ApiError
 from fleet.kube.informer import InformerConfig
 from fleet.kube.resource import Resource, key_of
-from fleet.model.views import Observed, Placement
+from fleet.model.views import Metadata
 from fleet.placement.selection.candidates import CandidateObject
 from fleet.placement.selection.discovery import (
     SECONDS_BETWEEN_REFRESHES,
@@ -27,7 +27,7 @@ from fleet.placement.selection.dynamic_informers import DynamicInformers
 from fleet.placement.selection.resolution import SelectionResult, select
 from fleet.placement.selection.resource_filter import ResourceFilter
 from fleet.placement.selection.selector_index import Labels, SelectorIndex
-from fleet.placement.selection.selectors import SelectorTerm, read_selectors
+from fleet.placement.selection.selectors import SelectorTerm
 
 SYNC_SECONDS: Final = 10.0
 """Longest wait of a reconcile for an informer before it fails and is retried."""
@@ -74,17 +74,16 @@ class ResourceSelection:
             await self._follow_crd_changes()
         raise AssertionError("only cancellation ends this")
 
-    async def resolve(self, placement: Observed[Placement]) -> SelectionResult:
+    async def resolve(self, placement: Metadata, terms: Sequence[SelectorTerm]) -> SelectionResult:
         """Raises a retriable error while kinds or objects are not cached yet."""
-        terms, namespace = read_selectors(placement), placement.view.metadata.namespace
-        self._selector_index.put(key_of(placement.view.metadata), terms, namespace)
+        self._selector_index.put(key_of(placement), terms, placement.namespace)
         whole = any(term.takes_whole_namespaces for term in terms)
         kinds = await self._discovery.resolve_kinds(
             self._list_placeable_kinds(terms), completely=self._filter.may_allow_version if whole else match_no_group
         )
         view = _InformerLister(kinds, self._informers, self._filter, self._list_placeable_namespaced(kinds))
         await self._informers.wait_for_sync(view.list_needed(terms), within=self._sync_seconds)
-        return select(terms, namespace=namespace, source=view, resource_filter=self._filter)
+        return select(terms, namespace=placement.namespace, source=view, resource_filter=self._filter)
 
     def forget(self, key: str) -> None:
         """The placement is gone."""

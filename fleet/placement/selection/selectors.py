@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fleet.model.decoding import decode
-from fleet.model.views import LabelSelector, Observed, Placement, View
+from fleet.model.views import LabelSelector, View
 from fleet.placement.selection.discovery import KindName
 
 NAMESPACE: Final = "Namespace"
@@ -42,14 +41,6 @@ class SelectorTerm(View, frozen=True):
         if self.name:
             return f"{self.kind_name} named {self.name}"
         return f"{self.kind_name} by label" if self.label_selector is not None else f"every {self.kind_name}"
-
-
-class _Spec(View, frozen=True):
-    resource_selectors: tuple[SelectorTerm, ...] = ()
-
-
-def read_selectors(placement: Observed[Placement]) -> tuple[SelectorTerm, ...]:
-    return decode(bytes(placement.view.spec), _Spec).view.resource_selectors
 
 
 def field(position: int) -> str:

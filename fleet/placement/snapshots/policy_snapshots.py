@@ -14,7 +14,7 @@ import asyncio
 import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, ParamSpec, TypeVar
@@ -38,9 +38,9 @@ from fleet.model.keys import (
     WORKLOAD_REQUESTS,
 )
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Observed, Placement, PlacementSpec, PolicySnapshot
+from fleet.model.views import Observed, Placement, PolicySnapshot
 from fleet.placement.deletion import delete_object
-from fleet.placement.reconcile_context import decode_field, read_policy_fields
+from fleet.placement.reconcile_context import PolicyFields, ReconcileContext, decode_field, read_policy_fields
 from fleet.placement.snapshots.hashing import are_policies_equal, is_policy_unchanged, policy_hash
 
 Json = dict[str, Any]
@@ -83,14 +83,14 @@ class _SnapshotDocument(msgspec.Struct, frozen=True):
 _decode_document = msgspec.json.Decoder(_SnapshotDocument).decode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Snapshot:
     observed: Observed[PolicySnapshot]
-    document: _SnapshotDocument
 
-    @classmethod
-    def of(cls, observed: Observed[PolicySnapshot]) -> _Snapshot:
-        return cls(observed, _decode_document(observed.raw))
+    @cached_property
+    def document(self) -> _SnapshotDocument:
+        """Decoded for few: to decode all snapshots of a placement takes long where they are large."""
+        return _decode_document(self.observed.raw)
 
     @property
     def name(self) -> str:
@@ -116,10 +116,14 @@ class _Snapshot:
         owners = [owner for owner in self.document.metadata.owner_references if owner.name == metadata.name]
         return not owners or any(owner.uid == metadata.uid for owner in owners)
 
-    async def has_policy(self, policy: msgspec.Raw) -> bool:
+    async def has_policy_of(self, context: ReconcileContext) -> bool:
         """Most often it is as it was written. To decode and hash a large policy takes long."""
-        spec = self.document.spec
-        return _are_written_alike(spec.policy, policy) or await _run(policy, _is_equal, spec, policy)
+        spec, policy = self.document.spec, context.spec.policy
+        return (
+            spec.policy == policy
+            or _drop_count(read_policy_fields(spec.policy)) == _drop_count(context.policy_fields)
+            or await _run(policy, _is_equal, spec, policy)
+        )
 
 
 def read_cluster_count(snapshot: PolicySnapshot) -> int | None:
@@ -133,39 +137,30 @@ class PolicySnapshots:
         self._caches = caches
         self._retry_policy = retry_policy
 
-    async def ensure(
-        self,
-        kinds: PlacementKinds,
-        placement: Observed[Placement],
-        spec: PlacementSpec,
-        *,
-        workloads: Mapping[str, str] = NO_WORKLOADS,
-        reads_live: bool = False,
-    ) -> Observed[PolicySnapshot]:
+    async def ensure(self, context: ReconcileContext, workloads: Mapping[str, str]) -> Observed[PolicySnapshot]:
         """Creates or updates the latest snapshot so that it has the policy of the placement, and returns it.
 
-        `workloads` are annotations that tell what the selected workloads need. `reads_live` after a failure, when the
-        cache may lack one of our own writes."""
-        known = await self._list_snapshots(kinds, placement, reads_live=reads_live)
-        current = _find_current(known)
-        if current is not None and not current.is_latest and not reads_live:
-            known = await self._list_snapshots(kinds, placement, reads_live=True)
-            current = _find_current(known)
-        policy = spec.policy
-        annotations = {**_annotations(placement, policy), **workloads}
-        if current is None or not await current.has_policy(policy):
-            return await self._replace(kinds, placement, known, policy, annotations, limit=spec.revision_history_limit)
-        marked = await self._mark_latest(kinds, current.observed, annotations)
-        await self._delete(kinds, _find_oldest(known, keep=spec.revision_history_limit, sparing=current))
+        `workloads` are annotations that tell what the selected workloads need."""
+        known = await self._list_snapshots(context, reads_live=context.reads_live)
+        current = _find_current(known, context.placement)
+        if current is not None and not current.is_latest and not context.reads_live:
+            known = await self._list_snapshots(context, reads_live=True)
+            current = _find_current(known, context.placement)
+        annotations = {**_annotations(context), **workloads}
+        if current is None or not await current.has_policy_of(context):
+            return await self._replace(context, known, annotations)
+        marked = await self._mark_latest(context.kinds, current.observed, annotations)
+        limit = context.spec.revision_history_limit
+        if len(known) > limit:
+            ours = await _list_owned(known, context.placement)
+            await self._delete(context.kinds, _find_oldest(ours, keep=limit, sparing=current))
         return marked
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    async def _list_snapshots(
-        self, kinds: PlacementKinds, placement: Observed[Placement], *, reads_live: bool
-    ) -> list[_Snapshot]:
-        """By index."""
-        metadata = placement.view.metadata
+    async def _list_snapshots(self, context: ReconcileContext, *, reads_live: bool) -> list[_Snapshot]:
+        """By index, with those that another placement of this name left."""
+        kinds, metadata = context.kinds, context.placement.view.metadata
         if reads_live:
             objects = kinds.policy_snapshots.objects
             observed = await objects.list(namespace=metadata.namespace, labels=f"{PARENT_PLACEMENT}={metadata.name}")
@@ -173,68 +168,54 @@ class PolicySnapshots:
                 kinds.policy_snapshots.store.apply_write(snapshot)
         else:
             observed = self._caches.policy_snapshots(PlacementKey.of(metadata))
-        ours = [snapshot for snapshot in map(_Snapshot.of, observed) if snapshot.belongs_to(placement)]
-        return sorted(ours, key=attrgetter("index", "name"))
+        return sorted(map(_Snapshot, observed), key=attrgetter("index", "name"))
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
     async def _replace(
-        self,
-        kinds: PlacementKinds,
-        placement: Observed[Placement],
-        known: Sequence[_Snapshot],
-        policy: msgspec.Raw,
-        annotations: dict[str, str],
-        *,
-        limit: int,
+        self, context: ReconcileContext, known: Sequence[_Snapshot], annotations: dict[str, str]
     ) -> Observed[PolicySnapshot]:
         """One snapshot always stays until there is a newer one, because the next index is derived from it."""
-        for snapshot in known:
+        kinds, limit = context.kinds, context.spec.revision_history_limit
+        ours = await _list_owned(known, context.placement)
+        for snapshot in ours:
             if snapshot.is_latest and not snapshot.is_terminating:
                 await self._unmark_latest(kinds, snapshot)
-        await self._delete(kinds, _find_oldest(known, keep=max(limit - 1, 1)))
-        index = max((snapshot.index for snapshot in known), default=-1) + 1
-        created = await self._create(kinds, placement, policy, annotations, index=index)
+        await self._delete(kinds, _find_oldest(ours, keep=max(limit - 1, 1)))
+        index = max((snapshot.index for snapshot in ours), default=-1) + 1
+        created = await self._create(context, annotations, index=index)
         if limit == 1:
-            await self._delete(kinds, _find_oldest(known, keep=0)[-1:])
+            await self._delete(kinds, _find_oldest(ours, keep=0)[-1:])
         return created
 
     async def _create(
-        self,
-        kinds: PlacementKinds,
-        placement: Observed[Placement],
-        policy: msgspec.Raw,
-        annotations: dict[str, str],
-        *,
-        index: int,
+        self, context: ReconcileContext, annotations: dict[str, str], *, index: int
     ) -> Observed[PolicySnapshot]:
-        create = kinds.policy_snapshots.objects.create
+        create, policy = context.kinds.policy_snapshots.objects.create, context.spec.policy
         hash_text = await _run(policy, _hash, policy)
         for candidate in range(index, index + _NAMES_TRIED):
-            document = _document(kinds, placement, policy, hash_text, annotations, index=candidate)
+            document = _document(context, hash_text, annotations, index=candidate)
             name = document["metadata"]["name"]
             try:
                 return await call_with_retries(partial(create, document), retry_policy=self._retry_policy)
             except AlreadyExists:
-                created = await self._find_created(kinds, placement, policy, name)
+                created = await self._find_created(context, name)
             if created is not None:
-                return await self._mark_latest(kinds, created, annotations)
-        raise StaleInputs(f"{_NAMES_TRIED} names for a policy snapshot of {key_of(placement.view.metadata)} are taken")
+                return await self._mark_latest(context.kinds, created, annotations)
+        raise StaleInputs(f"{_NAMES_TRIED} names for a policy snapshot of {context.key} are taken")
 
-    async def _find_created(
-        self, kinds: PlacementKinds, placement: Observed[Placement], policy: msgspec.Raw, name: str
-    ) -> Observed[PolicySnapshot] | None:
+    async def _find_created(self, context: ReconcileContext, name: str) -> Observed[PolicySnapshot] | None:
         """The snapshot with this name if an earlier reconcile created it; None if it belongs to another owner."""
-        metadata = placement.view.metadata
+        placement, metadata = context.placement, context.placement.view.metadata
         key = join_key(metadata.namespace, name)
         try:
-            holder = _Snapshot.of(await kinds.policy_snapshots.objects.get(key))
+            holder = _Snapshot(await context.kinds.policy_snapshots.objects.get(key))
         except NotFound as error:
             raise StaleInputs(f"policy snapshot {key} was deleted a moment ago") from error
         is_ours = owner_key(holder.observed.view.metadata) == PlacementKey.of(metadata) and holder.belongs_to(placement)
         if not is_ours or holder.is_terminating:
             return None
-        if not await holder.has_policy(policy):
+        if not await holder.has_policy_of(context):
             raise StaleInputs(f"policy snapshot {key} exists already with another policy")
         return holder.observed
 
@@ -290,13 +271,23 @@ class PolicySnapshots:
             )
 
 
-def _find_current(known: Sequence[_Snapshot]) -> _Snapshot | None:
+def _find_current(known: Sequence[_Snapshot], placement: Observed[Placement]) -> _Snapshot | None:
     alive = [snapshot for snapshot in known if not snapshot.is_terminating]
-    latest = [snapshot for snapshot in alive if snapshot.is_latest]
+    latest = [snapshot for snapshot in alive if snapshot.is_latest and snapshot.belongs_to(placement)]
     if len(latest) > 1:
         names = ", ".join(snapshot.name for snapshot in latest)
         raise SeveralLatest(f"policy snapshots {names} are all marked as the latest; exactly one may be")
-    return latest[0] if latest else (alive[-1] if alive else None)
+    return latest[0] if latest else next((each for each in reversed(alive) if each.belongs_to(placement)), None)
+
+
+async def _list_owned(known: Sequence[_Snapshot], placement: Observed[Placement]) -> list[_Snapshot]:
+    """In a thread where they are large."""
+
+    def list_owned() -> list[_Snapshot]:
+        return [snapshot for snapshot in known if snapshot.belongs_to(placement)]
+
+    is_large = sum(len(snapshot.observed.raw) for snapshot in known) > _LARGE
+    return await asyncio.to_thread(list_owned) if is_large else list_owned()
 
 
 def _find_oldest(known: Sequence[_Snapshot], *, keep: int, sparing: _Snapshot | None = None) -> list[_Snapshot]:
@@ -307,26 +298,18 @@ def _find_oldest(known: Sequence[_Snapshot], *, keep: int, sparing: _Snapshot | 
 # --- the object -------------------------------------------------------------------------------------------------------
 
 
-def _document(
-    kinds: PlacementKinds,
-    placement: Observed[Placement],
-    policy: msgspec.Raw,
-    hash_text: str,
-    annotations: dict[str, str],
-    *,
-    index: int,
-) -> Json:
-    metadata = placement.view.metadata
+def _document(context: ReconcileContext, hash_text: str, annotations: dict[str, str], *, index: int) -> Json:
+    metadata = context.placement.view.metadata
     spec: Json = {"policyHash": _encode_hash(hash_text)}
-    if read_policy_fields(policy) is not None:
-        spec["policy"] = policy
+    if context.policy_fields is not None:
+        spec["policy"] = context.spec.policy
     return {
         "metadata": {
             "name": f"{metadata.name}-{index}",
             **({"namespace": metadata.namespace} if metadata.namespace else {}),
             "labels": {PARENT_PLACEMENT: metadata.name, IS_LATEST_SNAPSHOT: "true", POLICY_INDEX: str(index)},
             "annotations": annotations,
-            "ownerReferences": [build_owner_reference(kinds, placement)],
+            "ownerReferences": [build_owner_reference(context.kinds, context.placement)],
         },
         "spec": spec,
     }
@@ -345,10 +328,10 @@ def build_owner_reference(kinds: PlacementKinds, placement: Observed[Placement])
     }
 
 
-def _annotations(placement: Observed[Placement], policy: msgspec.Raw) -> dict[str, str]:
+def _annotations(context: ReconcileContext) -> dict[str, str]:
     """Without a number where the policy has none: the scheduler reports that to the user."""
-    annotations = {PLACEMENT_GENERATION: str(placement.view.metadata.generation)}
-    fields = read_policy_fields(policy) or {}
+    annotations = {PLACEMENT_GENERATION: str(context.generation)}
+    fields = context.policy_fields or {}
     if decode_field(fields, "placementType") == PICK_N and "numberOfClusters" in fields:
         annotations[NUMBER_OF_CLUSTERS] = str(decode_field(fields, "numberOfClusters"))
     return annotations
@@ -364,16 +347,8 @@ async def _run(policy: msgspec.Raw, function: Callable[P, T], *args: P.args, **n
     return function(*args, **named)
 
 
-def _are_written_alike(policy: msgspec.Raw, other: msgspec.Raw) -> bool:
-    """Field by field, apart from the number of clusters. Those that are not may still be equal."""
-    return _read_texts(policy) == _read_texts(other)
-
-
-def _read_texts(policy: msgspec.Raw) -> dict[str, bytes] | None:
-    fields = read_policy_fields(policy)
-    if fields is None:
-        return None
-    return {name: bytes(text) for name, text in fields.items() if name != "numberOfClusters"}
+def _drop_count(policy: PolicyFields | None) -> PolicyFields | None:
+    return policy and {name: text for name, text in policy.items() if name != "numberOfClusters"}
 
 
 def _is_equal(spec: _Spec, policy: msgspec.Raw) -> bool:

@@ -20,7 +20,6 @@ from fleet.kube.informer import InformerConfig
 from fleet.kube.objects import Objects, RetryPolicy, call_with_retries
 from fleet.kube.resource import Resource, key_of
 from fleet.kube.scopes import PlacementScope
-from fleet.model.decoding import decode
 from fleet.model.keys import IS_LATEST_SNAPSHOT
 from fleet.model.timestamps import SECOND, format_timestamp, timestamp_or_none
 from fleet.model.views import Metadata, Observed, Placement, PlacementSpec
@@ -137,13 +136,18 @@ class ResourceSnapshots:
     # --- reconciling --------------------------------------------------------------------------------------------------
 
     async def ensure(
-        self, placement: Observed[Placement], selected: SelectionResult, *, now: int, reads_live: bool = False
+        self,
+        metadata: Metadata,
+        spec: PlacementSpec,
+        selected: SelectionResult,
+        *,
+        now: int,
+        reads_live: bool = False,
     ) -> EnsureResult:
         """Creates, completes or replaces the latest group, unless it is too early for that; `now` in nanoseconds.
 
         Not for external placements: staged updates create their groups. `reads_live` after a failure, when the cache
         may lack one of our own writes."""
-        metadata, spec = placement.view.metadata, decode(bytes(placement.view.spec), PlacementSpec).view
         if spec.strategy.type == EXTERNAL:
             raise ValueError(f"the resource snapshots of {key_of(metadata)} are created by staged updates")
         await self.wait_for_sync()

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-import msgspec
-
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, NotFound, StaleInputs
 from fleet.kube.cache.store import build_codec
@@ -23,6 +21,7 @@ from fleet.model.views import ClusterResourcePlacementStatus, Observed, Placemen
 from fleet.placement.selection.selectors import NAMESPACE
 from fleet.placement.status import messages
 from fleet.placement.status.conditions import FALSE, STATUS_SYNCED, SYNC_FAILED, SYNC_SUCCEEDED, TRUE, ConditionFinding
+from fleet.placement.status.placement_status import decode_status
 
 Json = dict[str, Any]
 StatusCopy = Observed[ClusterResourcePlacementStatus]
@@ -119,7 +118,7 @@ def _is_owned(copy: StatusCopy, placement: Observed[Placement]) -> bool:
 
 def _namespace_from_status(placement: Observed[Placement]) -> str:
     """Read from the placement's own status, because the copy may have been deleted."""
-    status: Json = msgspec.json.decode(bytes(placement.view.status) or b"{}") or {}
+    status = decode_status(placement)
     conditions = (
         condition for condition in status.get("conditions") or () if condition["type"].endswith(STATUS_SYNCED)
     )

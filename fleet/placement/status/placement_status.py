@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import msgspec
+
 from fleet.model.decoding import decode
 from fleet.model.keys import SCHEDULED_CONDITION
 from fleet.model.views import (
@@ -53,12 +55,10 @@ _TIMES: Final = frozenset(
 )
 
 
-def spec_of(placement: Observed[Placement]) -> PlacementSpec:
-    return decode(bytes(placement.view.spec), PlacementSpec).view
-
-
-def status_of(placement: Observed[Placement]) -> PlacementStatus:
-    return decode(bytes(placement.view.status) or b"{}", PlacementStatus).view
+def decode_status(placement: Observed[Placement]) -> Json:
+    """Without reading the spec over again."""
+    status: Json | None = msgspec.json.decode(bytes(placement.view.status) or b"{}")
+    return status or {}
 
 
 def is_external(spec: PlacementSpec) -> bool:
@@ -148,10 +148,9 @@ def _build_unscheduled_finding(generation: int) -> ConditionFinding:
 # --- the document -----------------------------------------------------------------------------------------------------
 
 
-def build_status(desired: DesiredStatus, placement: Observed[Placement], *, prefix: str, now: str) -> Json:
-    """The status to write. Fields and conditions of other writers stay."""
-    old = placement.status_document()
-    before = status_of(placement)
+def build_status(desired: DesiredStatus, placement: Observed[Placement], old: Json, *, prefix: str, now: str) -> Json:
+    """The status to write, from the decoded `old` one. Fields and conditions of other writers stay."""
+    before = decode(bytes(placement.view.status) or b"{}", PlacementStatus).view
     generation = placement.view.metadata.generation
     status = {field: value for field, value in old.items() if field not in _OURS}
     status["conditions"] = _conditions(desired, old, before, generation=generation, prefix=prefix, now=now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import Conflict, ServerTimeout, StaleInputs, Unavailable
@@ -15,9 +15,23 @@ from fleet.placement.snapshots.policy_snapshots import build_owner_reference
 from fleet.placement.status.conditions import ConditionFinding
 from fleet.placement.status.kubernetes_events import PlacementReporter
 from fleet.placement.status.namespaced_status import NamespacedStatuses
-from fleet.placement.status.placement_status import DesiredStatus, build_status, is_same_but_for_times
+from fleet.placement.status.placement_status import (
+    DesiredStatus,
+    build_status,
+    decode_status,
+    is_same_but_for_times,
+)
 
 _CALL_CLASS: Final = "status"
+
+
+class _Seen(NamedTuple):
+    placement: Observed[Placement]
+    status: dict[str, Any]
+
+
+def _see(placement: Observed[Placement]) -> _Seen:
+    return _Seen(placement, decode_status(placement))
 
 
 class PlacementStatusWriter:
@@ -31,43 +45,39 @@ class PlacementStatusWriter:
 
     async def publish(self, context: ReconcileContext, desired: DesiredStatus, *, namespace: str | None) -> None:
         """`namespace` is None if the status is not copied."""
-        before = context.placement.status_document()
-        written = await self._write_status(context, _find_newest(context), desired)
+        before, newest = _see(context.placement), _find_newest(context)
+        written = await self._write_status(context, before if newest is context.placement else _see(newest), desired)
         if namespace is not None:
             synced = await self._sync_copy(context, written, namespace=namespace)
             written = await self._write_status(context, written, desired.with_synced(synced))
-        after = before if written is context.placement else written.status_document()
-        if after != before:
-            self._reports.report_status_change(context, before=before, after=after)
-        self._reports.update_metrics(context, after)
+        if written.status != before.status:
+            self._reports.report_status_change(context, before=before.status, after=written.status)
+        self._reports.update_metrics(context, written.status)
 
-    async def _sync_copy(
-        self, context: ReconcileContext, written: Observed[Placement], *, namespace: str
-    ) -> ConditionFinding:
+    async def _sync_copy(self, context: ReconcileContext, written: _Seen, *, namespace: str) -> ConditionFinding:
         return await self._namespaced.sync(
-            written,
-            written.status_document(),
+            written.placement,
+            written.status,
             namespace=namespace,
             owner=build_owner_reference(context.kinds, context.placement),
             prefix=context.prefix,
         )
 
-    async def _write_status(
-        self, context: ReconcileContext, seen: Observed[Placement], desired: DesiredStatus
-    ) -> Observed[Placement]:
+    async def _write_status(self, context: ReconcileContext, seen: _Seen, desired: DesiredStatus) -> _Seen:
         """The placement with that status. After a conflict the status is built again for the placement as it is now."""
         objects = replace(context.kinds.placements.objects, call_class=_CALL_CLASS)
-        current: Observed[Placement] | None = seen
+        current: _Seen | None = seen
 
-        async def attempt() -> Observed[Placement]:
+        async def attempt() -> _Seen:
             nonlocal current
-            now, current = current or await objects.get(context.key), None
-            if now.view.metadata.generation != context.generation or now.view.metadata.uid != context.uid:
+            now, current = current or _see(await objects.get(context.key)), None
+            placement, metadata = now.placement, now.placement.view.metadata
+            if metadata.generation != context.generation or metadata.uid != context.uid:
                 raise StaleInputs(f"placement {context.key} was changed meanwhile")
-            wanted = build_status(desired, now, prefix=context.prefix, now=self._now())
-            if is_same_but_for_times(wanted, now.status_document()):
+            wanted = build_status(desired, placement, now.status, prefix=context.prefix, now=self._now())
+            if is_same_but_for_times(wanted, now.status):
                 return now
-            return await objects.replace_status({**now.document_around_spec(), "status": wanted})
+            return _see(await objects.replace_status({**placement.document_around_spec(), "status": wanted}))
 
         return await call_with_retries(
             attempt, retry_policy=self._retry_policy, on=(Conflict, Unavailable, ServerTimeout)

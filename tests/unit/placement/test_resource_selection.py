@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.kube.cache.store import build_codec
-from fleet.model.views import Observed, Placement
+from fleet.model.views import Metadata
 from fleet.placement.selection.discovery import KindsUnreadable
 from fleet.placement.selection.dynamic_informers import NotSyncedYet
 from fleet.placement.selection.resolution import SelectionResult
 from fleet.placement.selection.resource_filter import ResourceFilter
 from fleet.placement.selection.resource_selection import ResourceSelection
+from fleet.placement.selection.selectors import SelectorTerm
 from tests.faults.scripted import Hang
 from tests.faults.virtual import virtual, within
 from tests.unit.placement.content_hub import (
@@ -33,9 +33,10 @@ from tests.unit.placement.content_hub import (
 from tests.unit.placement.test_resolution import namespace, of
 
 
-def placement(*terms: dict[str, Any], name: str = "p", namespace: str = "") -> Observed[Placement]:
-    document = {"metadata": {"name": name, "namespace": namespace}, "spec": {"resourceSelectors": terms}}
-    return build_codec(Placement).read(msgspec.json.encode(document))
+def placement(
+    *terms: dict[str, Any], name: str = "p", namespace: str = ""
+) -> tuple[Metadata, tuple[SelectorTerm, ...]]:
+    return Metadata(name=name, namespace=namespace), msgspec.convert(terms, tuple[SelectorTerm, ...])
 
 
 def names(selected: SelectionResult) -> list[str]:
@@ -50,7 +51,7 @@ class Bench:
     woken: list[str]
 
     async def selects(self, *terms: dict[str, Any], **named: str) -> list[str]:
-        return names(await self.content.resolve(placement(*terms, **named)))
+        return names(await self.content.resolve(*placement(*terms, **named)))
 
     async def wakes(self) -> list[str]:
         """Who was woken since the last question."""
@@ -95,7 +96,7 @@ async def test_only_selected_kinds_are_watched(bench: Bench) -> None:
 async def test_secrets_that_cannot_be_selected_are_not_read(bench: Bench) -> None:
     bench.hub.add(SECRETS, "shop/s")
     assert await bench.selects(namespace("shop")) == ["shop", "a"]
-    refused = await bench.content.resolve(placement(of(SECRETS), name="q", namespace="shop"))
+    refused = await bench.content.resolve(*placement(of(SECRETS), name="q", namespace="shop"))
     assert refused.user_error
     assert bench.hub.asked("/configmaps") > bench.hub.asked("/secrets") == 0
 
@@ -182,7 +183,7 @@ async def test_no_half_of_a_namespace_is_selected_while_an_api_is_down() -> None
 
 @within(lambda: working(shop()))
 async def test_a_custom_kind_that_appears_wakes_whoever_waits_for_it(bench: Bench) -> None:
-    selected = await bench.content.resolve(placement(of(WIDGETS), namespace="shop"))
+    selected = await bench.content.resolve(*placement(of(WIDGETS), namespace="shop"))
     assert selected.user_error is not None
     await asyncio.sleep(30)
     bench.woken.clear()

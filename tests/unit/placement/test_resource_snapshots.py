@@ -14,11 +14,10 @@ import pytest
 from fleet.clock import epoch_nanoseconds
 from fleet.errors import ConnectionLost, StaleInputs, Unavailable
 from fleet.kube.api import Request
-from fleet.kube.cache.store import build_codec
 from fleet.kube.objects import RetryPolicy
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
-from fleet.model.views import Observed, Placement
+from fleet.model.views import Metadata, Observed, Placement, PlacementSpec, RolloutStrategy
 from fleet.placement.selection.resolution import SelectedObject, SelectionResult
 from fleet.placement.snapshots.hashing import resources_hash
 from fleet.placement.snapshots.resource_snapshots import EnsureResult, Pacing, ResourceSnapshots, SeveralLatestGroups
@@ -73,12 +72,9 @@ class Bench:
         uid: str = "uid-web",
     ) -> EnsureResult:
         await asyncio.sleep(0.1)
-        document = {
-            "metadata": {"name": "web", "uid": uid, **({"namespace": namespace} if namespace else {})},
-            "spec": {"revisionHistoryLimit": limit, "strategy": {"type": strategy}},
-        }
         return await self.groups.ensure(
-            build_codec(Placement).read(msgspec.json.encode(document)),
+            Metadata(name="web", namespace=namespace, uid=uid),
+            PlacementSpec(strategy=RolloutStrategy(type=strategy), revision_history_limit=limit),
             selected,
             now=epoch_nanoseconds(self.clock),
             reads_live=reads_live,
@@ -458,7 +454,7 @@ async def test_groups_of_another_controller_are_taken_over() -> None:
 
 
 def a_placement() -> Observed[Placement]:
-    return build_codec(Placement).read(msgspec.json.encode({"metadata": {"name": "web", "uid": "uid-web"}, "spec": {}}))
+    return Observed(Placement(metadata=Metadata(name="web", uid="uid-web")), b"")
 
 
 SELECTIONS = (large("a", "b"), large("a", "b", "c"), selection("d"))

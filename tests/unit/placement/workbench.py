@@ -26,11 +26,11 @@ from fleet.model.keys import (
     POLICY_FULFILLED,
     POLICY_UNFULFILLED,
 )
-from fleet.model.views import Observed, Placement
+from fleet.model.views import Metadata
 from fleet.placement.controller import PlacementController
 from fleet.placement.reconciler import PlacementReconciler, ReconcilerDeps
 from fleet.placement.selection.resolution import SelectedObject, SelectionResult, UnmatchedSelector, find_namespace
-from fleet.placement.selection.selectors import read_selectors
+from fleet.placement.selection.selectors import SelectorTerm
 from fleet.placement.snapshots.resource_snapshots import ResourceSnapshots
 from fleet.placement.status.kubernetes_events import PlacementReporter
 from fleet.placement.status.namespaced_status import NamespacedStatuses, build_copy_informer
@@ -63,13 +63,13 @@ class FakeContent:
     resolved: list[str] = field(default_factory=list)
     enqueue: Callable[[str], None] = lambda _: None
 
-    async def resolve(self, placement: Observed[Placement]) -> SelectionResult:
-        self.resolved.append(key_of(placement.view.metadata))
+    async def resolve(self, placement: Metadata, terms: Sequence[SelectorTerm]) -> SelectionResult:
+        self.resolved.append(key_of(placement))
         if self.failure is not None:
             raise self.failure
         if self.meanwhile is not None:
             await self.meanwhile()
-        namespace = find_namespace(read_selectors(placement), self.selected.objects)
+        namespace = find_namespace(terms, self.selected.objects)
         return replace(self.selected, namespace=namespace)
 
     def forget(self, key: str) -> None:
