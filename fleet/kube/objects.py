@@ -27,7 +27,7 @@ from fleet.errors import (
 from fleet.kube.api import DEFAULT_DEADLINE, READ_CLASS, WRITE_CLASS, Api, Method, Request
 from fleet.kube.backoff import Jitter
 from fleet.kube.cache.store import Codec, Store
-from fleet.kube.cache.watch import read_head, read_page
+from fleet.kube.cache.watch import iter_items, read_head, read_page
 from fleet.kube.resource import STATUS, Resource, key_of
 from fleet.model.views import Observed, V
 
@@ -98,7 +98,7 @@ class Objects(Generic[T]):
             query = {"limit": str(_PAGE), "labelSelector": labels, "continue": after}
             body = await self._call(Method.GET, self.resource.collection(namespace), query=query)
             page = read_page(body)
-            objects += [self.codec.read(bytes(item)) for item in page.items or ()]
+            objects += [self.codec.read(document) async for document in iter_items(page)]
             after = page.metadata.continue_
             if not after:
                 return objects

@@ -24,8 +24,6 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
-import msgspec
-
 from fleet.clock import Clock
 from fleet.errors import ApiError, DeadlineExceeded, DocumentError, Forbidden, Gone, NotFound, UnreadableAnswer
 from fleet.kube.api import Api, Method, Request
@@ -39,6 +37,7 @@ from fleet.kube.cache.watch import (
     MODIFIED,
     LineSplitter,
     extract_document,
+    iter_items,
     read_event,
     read_head,
     read_page,
@@ -51,8 +50,6 @@ from fleet.kube.resource import Resource, key_of
 T = TypeVar("T")
 
 _PAGE_SIZE: Final = 500
-_BATCH_BYTES: Final = 256 * 1024
-"""Of the objects of a page between two yields to the event loop: one or two milliseconds of decoding."""
 _MAX_STUCK: Final = 3
 """Failed watches in a row from the same version before listing again."""
 
@@ -234,7 +231,8 @@ class Reflector(Generic[T]):
             if not page.metadata.resource_version:
                 raise UnreadableAnswer(f"the list of {self._path} has no resourceVersion")
             relist.begin(page.metadata.resource_version)
-            await self._add_page(relist, page.items or [])
+            async for document in iter_items(page):
+                self._add_listed(relist, document)
             after = page.metadata.continue_
             if not after:
                 break
@@ -281,16 +279,6 @@ class Reflector(Generic[T]):
         except Gone:
             self._pages_expire = bool(after)  # the pages took too long: next time in one piece
             raise
-
-    async def _add_page(self, relist: Relist[T], items: list[msgspec.Raw]) -> None:
-        size = 0
-        for item in items:
-            document = bytes(item)
-            self._add_listed(relist, document)
-            size += len(document)
-            if size > _BATCH_BYTES:
-                size = 0
-                await asyncio.sleep(0)
 
     def _add_listed(self, relist: Relist[T], document: bytes) -> None:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from typing import Any
 
 import msgspec
@@ -18,9 +20,9 @@ from fleet.errors import (
     UnreadableAnswer,
 )
 from fleet.kube.api import Method, Request
-from fleet.kube.cache.store import build_codec
+from fleet.kube.cache.store import Codec, build_codec
 from fleet.kube.objects import Objects, RetryPolicy, build_merge_patch, call_with_retries, update_with_retries
-from fleet.model.views import MemberCluster
+from fleet.model.views import MemberCluster, Metadata
 from tests.fake_hub import Answered, FakeHub, Lost, in_turn
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
@@ -210,6 +212,25 @@ async def test_a_live_list_is_read_to_its_end() -> None:
 
     found = await objects_on(FakeHub(page)).list(labels="a=b")
     assert [one.view.metadata.name for one in found] == ["c1", "c2"]
+
+
+@virtual
+async def test_others_take_turns_with_a_live_list_of_large_objects() -> None:
+    items = [{"metadata": {"name": "x" * 300_000}}] * 4
+    answer = Answered(msgspec.json.encode({"metadata": {"resourceVersion": "9"}, "items": items}))
+    turns = itertools.count()
+
+    async def take_turns() -> None:
+        while True:
+            next(turns)
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(take_turns())
+    found = await Objects(
+        FakeHub(lambda _: answer), CLUSTERS, Codec(lambda _: next(turns), lambda _: Metadata())
+    ).list()
+    others.cancel()
+    assert [later - earlier for earlier, later in itertools.pairwise(found)] == [2, 2, 2]
 
 
 # --- revising ---------------------------------------------------------------------------------------------------------
