@@ -64,6 +64,6 @@ class EventExpiry:
 
 
 def _find_last_write(entry: StoredEntry) -> float:
-    metadata = entry.document()["metadata"]
+    metadata = entry.metadata()
     times = [metadata.get("creationTimestamp"), *(fields.get("time") for fields in metadata.get("managedFields") or ())]
     return max(timestamp_or_none(time) or 0 for time in times) / SECOND

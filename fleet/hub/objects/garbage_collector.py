@@ -13,7 +13,7 @@ from typing import Final
 
 from fleet.errors import RequestRefused
 from fleet.hub.kinds.builtin import DEFINITIONS, NAMESPACES
-from fleet.hub.kinds.kind import Document, Kind
+from fleet.hub.kinds.kind import Kind
 from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.objects.metadata import DEFINITION_CLEANUP, FOREGROUND, NAMESPACE_FINALIZER, ORPHAN
 from fleet.hub.objects.objects import AcceptedWrite, ObjectLifecycle
@@ -174,7 +174,7 @@ class GarbageCollector:
 
     def _has_unknown_owner(self, entry: StoredEntry) -> bool:
         """Whether an owner is of a kind that is not served, so that its existence cannot be checked."""
-        for owner in entry.document()["metadata"]["ownerReferences"]:
+        for owner in entry.metadata()["ownerReferences"]:
             group, _, version = owner["apiVersion"].rpartition("/")
             if not any(kind.kind == owner["kind"] for kind in self._registry.of_version(group, version)):
                 return True
@@ -205,7 +205,7 @@ class GarbageCollector:
                 continue
             if not dependent.terminating:
                 self._watch_durability(self._objects.delete(kind, dependent.key, DeletionOptions(policy="Foreground")))
-            blocked = blocked or _blocks_owner_deletion(dependent.document(), owner.uid)
+            blocked = blocked or _blocks_owner_deletion(dependent, owner.uid)
         return blocked
 
     def _dependents_of(self, owner: StoredEntry) -> Iterator[tuple[Kind, StoredEntry]]:
@@ -244,6 +244,6 @@ class GarbageCollector:
             self._remove_finalizer(kind, entry, DEFINITION_CLEANUP)
 
 
-def _blocks_owner_deletion(document: Document, uid: str) -> bool:
-    owners = document["metadata"].get("ownerReferences") or ()
+def _blocks_owner_deletion(entry: StoredEntry, uid: str) -> bool:
+    owners = entry.metadata().get("ownerReferences") or ()
     return any(owner.get("uid") == uid and owner.get("blockOwnerDeletion") for owner in owners)

@@ -340,7 +340,7 @@ class ObjectLifecycle:
         self, kind: Kind, entry: StoredEntry, finalizers: list[str], options: DeletionOptions
     ) -> AcceptedWrite:
         """Sets the deletion timestamp of an object that has finalizers; it is removed later."""
-        document = entry.document()
+        document = entry.document() if kind.resource == NAMESPACES else entry.document_around_content()
         meta = document["metadata"]
         before = dict(meta)
         if finalizers:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.wire.bodies import decode_bytes, encode
 
@@ -56,6 +58,18 @@ class StoredEntry:
         """A decoded copy, which the caller may modify."""
         decoded: Document = decode_bytes(self.body)
         return decoded
+
+    def document_around_content(self) -> Document:
+        """As `document`, with all but the metadata as stored: to decode a large object takes long."""
+        fields = _decode_fields(self.body)
+        return {**fields, "metadata": decode_bytes(fields["metadata"])}
+
+    def metadata(self) -> Document:
+        metadata: Document = self.document_around_content()["metadata"]
+        return metadata
+
+
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def encode_entry(document: Document, revision: int) -> StoredEntry:

@@ -31,6 +31,7 @@ from tests.unit.hub.asking import (
 )
 from tests.unit.hub.test_access import allow_bob
 
+ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
 MERGE = "application/merge-patch+json"
 TEXT = "x" * LARGE_WRITE
 PATIENCE = 60.0
@@ -248,6 +249,38 @@ def test_garbage_collection_waits_for_a_large_write(busy: Interruptible) -> None
     busy.overtaken(look, "POST", CONFIG_MAPS, a_config_map("a", text=TEXT))
     assert found == [False]
     assert gc.isenabled()
+
+
+def count_collections(act: Callable[[], object]) -> int:
+    began: list[str] = []
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        began.append(phase)
+
+    gc.collect(0)
+    gc.callbacks.append(note)
+    try:
+        act()
+    finally:
+        gc.callbacks.remove(note)
+    return began.count("start")
+
+
+def test_deleting_a_large_object_collects_no_garbage(ask: Asker) -> None:
+    """Only its metadata is decoded, be it deleted by a request or after its owner."""
+    owner = ask("POST", CONFIG_MAPS, a_config_map("owner")).json["metadata"]["uid"]
+    owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner}]
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}] * 10_000
+    for name, metadata in (("kept", {"finalizers": ["example.com/wait"]}), ("owned", {"ownerReferences": owners})):
+        assert ask("POST", ROLES, {"metadata": {"name": name, **metadata}, "rules": rules}).code == 201
+
+    assert count_collections(lambda: ask("DELETE", f"{ROLES}/kept")) == 0
+    kept = ask("GET", f"{ROLES}/kept").json
+    assert (kept["rules"], "deletionTimestamp" in kept["metadata"]) == (rules, True)
+
+    ask("DELETE", f"{CONFIG_MAPS}/owner")
+    assert count_collections(ask.settle) == 0
+    assert ask.names(ROLES) == ["kept"]
 
 
 def test_a_thread_does_not_wait_for_a_loop_that_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
