@@ -82,6 +82,15 @@ def pause_collection() -> Iterator[None]:
         gc.enable()
 
 
+def leave_out_present_objects() -> None:
+    """Of garbage collection from now on: what is cached by now lives long, and so do modules.
+
+    A complete collection before that would hold the event loop for 50 to 110 ms, and finds a hundred objects or none.
+    """
+    gc.collect(1)
+    gc.freeze()
+
+
 def prefer_event_loop() -> None:
     """For processes that compute in threads beside the event loop."""
     sys.setswitchinterval(_SWITCH_INTERVAL)

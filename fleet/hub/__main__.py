@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import gc
 import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from fleet.errors import ConfigurationError, find_first_error
-from fleet.eventloop import handle_first_signal, loop_factory, prefer_event_loop
+from fleet.eventloop import handle_first_signal, leave_out_present_objects, loop_factory, prefer_event_loop
 from fleet.hub.http.server import Endpoint, HubSettings, serve_hub
 
 
@@ -30,8 +29,7 @@ def run(settings: HubSettings, *, ready: Callable[[Endpoint], None] | None = Non
     prefer_event_loop()
 
     def begin(endpoint: Endpoint) -> None:
-        gc.collect()
-        gc.freeze()  # modules and built-in kinds: traversing them in each complete collection would delay responses
+        leave_out_present_objects()
         if ready is not None:
             ready(endpoint)
 

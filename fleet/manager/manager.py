@@ -9,7 +9,6 @@ ends the process; after a restart it continues from the state on the hub.
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Set
 from typing import Final, Protocol
 
@@ -18,6 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from fleet.clock import Clock, SystemClock, epoch_nanoseconds
 from fleet.errors import Unreachable
+from fleet.eventloop import leave_out_present_objects
 from fleet.informers.cache import Caches
 from fleet.kube.api import Api, WriteGate
 from fleet.kube.backoff import JITTER, Jitter
@@ -310,8 +310,7 @@ class Manager:
         """Refreshes the caches after winning the lease: a list begun earlier may lack the last writes of the former
         leader."""
         await (self.caches.refresh() if self._elects else self.caches.wait_until_synced())
-        gc.collect()
-        gc.freeze()  # cached objects live long: later collections skip them
+        leave_out_present_objects()
 
     async def _run_unless_stopping(
         self, work: Coroutine[None, None, None], *, only_while: Callable[[], bool] = lambda: True

@@ -56,6 +56,26 @@ kept = [[number] for number in range(300_000)]
 print(max(visited[0] + visited[1]), len(visited[2]))
 """
 
+KEEPING: Final = """
+import gc
+
+from fleet.eventloop import leave_out_present_objects, tune_interpreter
+
+
+tune_interpreter()
+kept, visited = [[number] for number in range(100_000)], []
+
+
+def note(phase, facts):
+    if phase == "start":
+        visited.append(sum(len(gc.get_objects(n)) for n in range(facts["generation"] + 1)))
+
+
+gc.callbacks.append(note)
+leave_out_present_objects()
+print(max(visited), gc.get_freeze_count(), len(gc.get_objects()))
+"""
+
 
 @pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["told", "ignoring"])
 def handlers(request: pytest.FixtureRequest) -> Iterator[list[object]]:
@@ -108,6 +128,13 @@ def test_garbage_collection_visits_a_large_document_in_small_steps() -> None:
     most, complete = run_python(DECODING).split()
     assert int(most) < 20_000
     assert int(complete) == 0
+
+
+def test_present_objects_are_left_out_without_a_visit_to_all_of_them() -> None:
+    most, left_out, others = map(int, run_python(KEEPING).split())
+    assert most < 20_000
+    assert left_out > 100_000
+    assert others < 100
 
 
 def count_faults_while_deciding(variables: dict[str, str]) -> int:

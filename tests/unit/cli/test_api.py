@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,7 +37,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     monkeypatch.setattr(api, "_announce", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     monkeypatch.setattr(api, "start_watchdog", lambda seconds: None)  # this process does not end
     monkeypatch.setattr("fleet.manager.logs.configure", lambda *_: None)
-    monkeypatch.setattr(api, "gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
+    monkeypatch.setattr(api, "leave_out_present_objects", lambda: None)
     with capture_logs() as said:
         yield said
 

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from fleet.errors import LeadershipLost
 from fleet.kube.api import Api, Request
+from fleet.manager import manager
 from fleet.manager.manager import Manager
 from fleet.settings import Settings
 from fleet.settings.loading import load_settings
@@ -117,6 +118,15 @@ async def test_whoever_takes_over_reads_everything_anew_before_it_works() -> Non
             await a_placement(hub)
             await asyncio.sleep(5)
             assert await is_scheduled(hub)
+
+
+@virtual
+async def test_what_a_leader_has_read_is_left_out_of_garbage_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller, unsynced = a_controller(a_hub()), list[list[str]]()
+    monkeypatch.setattr(manager, "leave_out_present_objects", lambda: unsynced.append(controller.list_unsynced()))
+    async with running(controller):
+        await controller.ready()
+    assert unsynced == [[]]
 
 
 @virtual

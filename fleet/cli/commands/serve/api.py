@@ -6,7 +6,6 @@ Imported only when the command runs, so that `fleet --help` stays fast.
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import signal
@@ -28,7 +27,7 @@ from api.http.server import ListenOptions, serve_app
 from api.live.live import LiveState
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, find_first_error
-from fleet.eventloop import handle_first_signal, loop_factory, tune_interpreter
+from fleet.eventloop import handle_first_signal, leave_out_present_objects, loop_factory, tune_interpreter
 from fleet.history import History
 from fleet.kube.backoff import JITTER
 from fleet.manager import logs
@@ -153,8 +152,7 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
             authorities = None if front_proxy is None else lambda: front_proxy.authorities
             async with serve_app(app, listening, clock=clock, client_authorities=authorities) as url:
                 await _wait_until_ready(live, stopping)
-                gc.collect()
-                gc.freeze()  # the caches are long-lived: traversing them in each collection would delay responses
+                leave_out_present_objects()
                 if not stopping.is_set():
                     _announce(options, url)
                 await stopping.wait()
