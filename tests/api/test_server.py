@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import uvicorn
@@ -20,6 +22,28 @@ from fleet.errors import ConfigurationError
 from fleet.serving import ServerStopped
 from fleet.settings import Address
 from tests.certificates import AUTHORITY, Files
+
+FIRST_REQUEST: Final = """
+import asyncio, re, urllib.parse
+
+from api.app import create_bare_app
+from api.http.server import ListenOptions, serve_app
+from fleet.settings import Address
+
+
+async def ask():
+    async with serve_app(create_bare_app(), ListenOptions(address=Address("127.0.0.1:0"))) as url:
+        address, compiled, compile = urllib.parse.urlsplit(url), [], re._compiler.compile
+        re._compiler.compile = lambda *arguments: compiled.append(arguments) or compile(*arguments)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        writer.write(b"GET /livez HTTP/1.1\\r\\nHost: a\\r\\nConnection: close\\r\\n\\r\\n")
+        print((await reader.readline()).decode().strip())
+        print(compiled)
+        writer.close()
+
+
+asyncio.run(ask())
+"""
 
 
 @pytest.fixture
@@ -95,6 +119,11 @@ def test_the_description_is_built_in_a_thread_before_anybody_asks(monkeypatch: p
     monkeypatch.setattr(app, "openapi", build_noted)
     asyncio.run(serve())
     assert threading.get_ident() not in threads
+
+
+def test_the_first_request_compiles_no_pattern() -> None:
+    run = subprocess.run([sys.executable, "-c", FIRST_REQUEST], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.splitlines() == ["HTTP/1.1 200 OK", "[]"]
 
 
 def test_who_waits_for_a_server_that_fails_gets_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
