@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -24,7 +25,7 @@ DENIED: Final = "Denied"
 Labels = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ApprovalFacts:
     """What the hub has about one placement and its approvals."""
 
@@ -35,9 +36,15 @@ class ApprovalFacts:
     """Of its companion."""
     approvals: tuple[PlacementApproval, ...] = ()
     """Also those of an earlier placement of the same name."""
-    selection: str = ""
+    spec: bytes | msgspec.Raw = b"{}"
+    """Of the placement."""
     labels_of: Callable[[str], Labels | None] = lambda _: None
     """The labels of a cluster."""
+
+    @cached_property
+    def selection(self) -> str:
+        """Read for answers that name one: to decode a large policy takes long."""
+        return digest_selection(self.spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,7 @@ class Answers:
         return self.denied is None and len(self.approved) >= self.rule.count
 
 
-def digest_selection(spec: msgspec.Raw) -> str:
+def digest_selection(spec: bytes | msgspec.Raw) -> str:
     """Of what a placement's spec selects, and of its policy: an approval is about both."""
     read = msgspec.json.decode(spec, type=_Selection)
     document = msgspec.json.encode(read, order="sorted")

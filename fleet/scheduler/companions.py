@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from fleet.clock import SECOND
-from fleet.framework.approvals import PLUGIN, ApprovalFacts, digest_selection, find_rule_problems
+from fleet.framework.approvals import PLUGIN, ApprovalFacts, find_rule_problems
 from fleet.framework.policy.data_sets import find_locality_problems
 from fleet.framework.policy.placement_terms import find_term_problems, format_terms
 from fleet.framework.policy.resource_requests import find_request_problems, join_requests
@@ -222,7 +222,7 @@ def read_approval_facts(caches: Caches, companions: Companions, key: PlacementKe
         labels=metadata.labels,
         rules=companions.find(key).approvals,
         approvals=tuple(approval.view for approval in caches.approvals(key)),
-        selection=digest_selection(placement.view.spec),
+        spec=placement.view.spec,
         labels_of=labels_of,
     )
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from fleet.framework import approvals
 from fleet.framework.approvals import digest_selection
 from fleet.framework.status import is_success
 from fleet.kube.api import Request
@@ -218,6 +219,23 @@ async def test_X_10_a_changed_selection_needs_another_approval_unless_the_rule_i
             assert await desk.world.bindings("web") == []
             await desk.answer("web", "c0", "ann", selection=await selection_of(desk, "web"))
         await desk.world.soon_on("web", "c0")
+
+
+@virtual
+async def test_what_is_selected_is_read_only_for_answers_that_name_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each chosen cluster is asked about, and a large policy takes 12 ms."""
+    read = list[bytes | msgspec.Raw]()
+    monkeypatch.setattr(approvals, "digest_selection", read.append)
+    async with a_desk(tmp_path) as desk:
+        await desk.options("web", schedulerName="approved", approvals=[OWNERS])
+        await desk.world.place("web", TWO)
+        await desk.soon_asked("web", "c0/owners", "c1/owners")
+        await desk.answer("web", "c0")
+        await desk.answer("web", "c1")
+        await desk.world.soon_on("web", "c0", "c1")
+    assert read == []
 
 
 async def selection_of(desk: Desk, key: str) -> str:
