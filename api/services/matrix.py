@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -16,8 +16,10 @@ from api.services.decisions.attempts import collect_cluster_names, load_attempt,
 from api.services.objects import build_cluster_models, list_visible_keys
 from api.services.status import Trouble, describe_cluster_state, survey_placements
 from api.services.why import evaluate_record
+from fleet.checkpoint import check
 from fleet.explain.facts.compact import build_compact_verdicts
 from fleet.explain.facts.redaction import Redaction
+from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.policy.reads import LabelRead
 from fleet.snapshot.columns.bitset import from_rows
 
@@ -73,25 +75,33 @@ def build_grid(key: str, attempt: str, evaluated: EvaluatedDecision, visibility:
 
 def _read_labels(evaluated: EvaluatedDecision, clusters: Iterable[str]) -> dict[str, tuple[str | None, ...]]:
     """Of the keys that the policy names, in its order; of very many the first that count."""
-    question, frame = evaluated.scenario.question, evaluated.decision.frame
-    keys = dict.fromkeys(
-        read.key
-        for _, plugin in question.profile.find_plugins("list_reads")
-        for read in plugin.list_reads(question.request)
-        if isinstance(read, LabelRead)
-    )
+    frame, keys = evaluated.decision.frame, dict.fromkeys(_list_keys(evaluated.scenario.question))
     rows = [frame.names.row_of(name) for name in clusters]
     shown = list(keys) if len(keys) <= _MOST_LABELS else _choose_labels(keys, evaluated, rows)
     columns = {key: frame.labels(key) for key in shown}
     return {key: tuple(None if row is None else column.value(row) for row in rows) for key, column in columns.items()}
 
 
+def _list_keys(question: DecisionInput) -> Iterator[str]:
+    for _, plugin in question.profile.find_plugins("list_reads"):
+        for read in plugin.list_reads(question.request):
+            check()
+            if isinstance(read, LabelRead):
+                yield read.key
+
+
 def _choose_labels(keys: Iterable[str], evaluated: EvaluatedDecision, rows: Iterable[int | None]) -> list[str]:
     """Those of spread constraints, and the first that some of these clusters has."""
     frame, visible = evaluated.decision.frame, from_rows(row for row in rows if row is not None)
     spread = {constraint.key for constraint in evaluated.scenario.question.request.constraints}
-    present = islice((key for key in keys if key not in spread and frame.labels(key).exists() & visible), _MOST_LABELS)
-    chosen = spread.union(present)
+
+    def list_present() -> Iterator[str]:
+        for key in keys:
+            check()
+            if key not in spread and frame.labels(key).exists() & visible:
+                yield key
+
+    chosen = spread.union(islice(list_present(), _MOST_LABELS))
     return [key for key in keys if key in chosen]
 
 

@@ -446,6 +446,7 @@ def _properties(term: ClusterSelectorTerm, path: str, problems: list[PolicyProbl
     bounds: list[Fraction] = []
     before = len(problems)
     for position, expression in enumerate(expressions):
+        check()
         where = f"{path}.propertySelector.matchExpressions[{position}]"
         problems.extend(_expression_problems(expression, where))
         bound = quantity_or_none(expression.values[0]) if expression.values else None

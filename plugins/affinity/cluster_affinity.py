@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import msgspec
 import numpy as np
 
+from fleet.checkpoint import check
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import UNREADABLE_PROPERTY, HookContext
 from fleet.framework.explaining import (
@@ -241,7 +242,7 @@ class ClusterAffinityPlugin(PluginTraits):
         for position, term in enumerate(req.required):
             path = f"{REQUIRED_FIELD}[{position}]"
             yield from _read_labels(f"{path}.labelSelector", term.labels)
-            yield from (PropertyRead(f"{path}.propertySelector", check.ref) for check in term.properties)
+            yield from (PropertyRead(f"{path}.propertySelector", test.ref) for test in term.properties)
         for preference in req.preferred:
             yield from _read_labels(PREFERRED_FIELD, preference.labels or ())
             if preference.sorter is not None:
@@ -265,7 +266,7 @@ class ClusterAffinityPlugin(PluginTraits):
         if not req.required:
             yield ClusterTraits({}, {})
         for term in req.required:
-            has_usage = any(check.ref.kind for check in term.properties)
+            has_usage = any(test.ref.kind for test in term.properties)
             if not has_usage and next(find_contradictions(term), None) is None:
                 labels = {key: pick_label(tests) for key, tests in group_labels(term).items()}
                 numbers = {name: pick_number(checks) for name, checks in group_properties(term).items()}
@@ -319,8 +320,8 @@ def _find_missing_labels(rejected: RejectedClusters) -> Iterator[tuple[int, list
     frame = rejected.frame
     for term in rejected.request.required:
         only_labels = rejected.rows
-        for check in term.properties:
-            only_labels &= check.rows(frame)
+        for bound in term.properties:
+            only_labels &= bound.rows(frame)
         divided = split_by_count([~test.rows(frame) for test in term.labels], only_labels)
         cheapest = (row for rows in divided[1:] if rows for row in frame.sort_by_name(rows))
         for row in islice(cheapest, MOST_SUGGESTIONS):
@@ -350,6 +351,7 @@ def grade(sorter: Sorter, weight: int, values: FloatArray, span: Range) -> Int64
 
 def _report_unreadable(ctx: HookContext, frame: Frame, refs: Iterable[PropertyRef]) -> None:
     for ref in refs:
+        check()
         unreadable = ref.column(frame).unreadable
         if unreadable:
             ctx.warn(UNREADABLE_PROPERTY, ref.name, unreadable)

@@ -92,50 +92,59 @@ def _list_excluded(tests: Sequence[LabelTest]) -> set[str]:
     return {value for test in tests if test.operator == "NotIn" for value in test.values}
 
 
-def pick_number(checks: Sequence[PropertyTest]) -> str | None:
-    """A quantity that satisfies all checks of one property, next to a bound; None if none of the likely ones does."""
-    bounds = [(check.bound, check.text) for check in checks]
-    near = [(bound + step, str(bound + step)) for bound, _ in bounds for step in (1, -1) if bound.denominator == 1]
-    return next((text for number, text in (*bounds, *near) if all(_holds(check, number) for check in checks)), None)
+def can_match_properties(tests: Sequence[PropertyTest]) -> bool:
+    """Whether some number satisfies all tests. They are about one property."""
+    return _Numbers(tests).has_any()
 
 
-def _holds(check: PropertyTest, number: Fraction) -> bool:
-    match check.operator:
-        case "Eq":
-            return number == check.bound
-        case "Ne":
-            return number != check.bound
-        case "Gt":
-            return number > check.bound
-        case "Ge":
-            return number >= check.bound
-        case "Lt":
-            return number < check.bound
-        case "Le":
-            return number <= check.bound
+def pick_number(tests: Sequence[PropertyTest]) -> str | None:
+    """A quantity that satisfies all tests of one property, next to a bound; None if none of the likely ones does."""
+    numbers = _Numbers(tests)
+    return next((text for number, text in _list_likely(tests) if number in numbers), None)
 
 
-def can_match_properties(checks: Sequence[PropertyTest]) -> bool:
-    """Whether some number satisfies all checks. They are about one property."""
-    exact = {check.bound for check in checks if check.operator == "Eq"}
-    excluded = {check.bound for check in checks if check.operator == "Ne"}
-    lower = max(
-        ((check.bound, check.operator == "Gt") for check in checks if check.operator in ("Gt", "Ge")), default=None
-    )
-    upper = min(
-        ((check.bound, check.operator == "Le") for check in checks if check.operator in ("Lt", "Le")), default=None
-    )
-    if lower is not None and upper is not None:
-        is_open = lower[1] or not upper[1]
-        if lower[0] > upper[0] or (lower[0] == upper[0] and is_open):
-            return False
-        if lower[0] == upper[0]:
-            exact = exact | {lower[0]}
-    if not exact:
-        return True
-    if len(exact) > 1:
-        return False
-    (value,) = exact
-    above = lower is None or value > lower[0] or (value == lower[0] and not lower[1])
-    below = upper is None or value < upper[0] or (value == upper[0] and upper[1])
-    return above and below and value not in excluded
+def _list_likely(tests: Sequence[PropertyTest]) -> Iterator[tuple[Fraction, str]]:
+    for test in tests:
+        check()
+        yield test.bound, test.text
+    for test in tests:
+        check()
+        if test.bound.denominator == 1:
+            yield from ((test.bound + step, str(test.bound + step)) for step in (1, -1))
+
+
+class _Numbers:
+    """Those that satisfy all tests of one property. There may be thousands of tests, so they are read once."""
+
+    def __init__(self, tests: Sequence[PropertyTest]) -> None:
+        self._exact, self._excluded = set[Fraction](), set[Fraction]()
+        self._lower: tuple[Fraction, bool] | None = None
+        """With whether the bound itself is out; of the upper one, whether it is in."""
+        self._upper: tuple[Fraction, bool] | None = None
+        for test in tests:
+            check()
+            match test.operator:
+                case "Eq":
+                    self._exact.add(test.bound)
+                case "Ne":
+                    self._excluded.add(test.bound)
+                case "Gt" | "Ge":
+                    bound = test.bound, test.operator == "Gt"
+                    self._lower = bound if self._lower is None else max(self._lower, bound)
+                case "Lt" | "Le":
+                    bound = test.bound, test.operator == "Le"
+                    self._upper = bound if self._upper is None else min(self._upper, bound)
+
+    def __contains__(self, number: Fraction) -> bool:
+        lower, upper = self._lower, self._upper
+        above = lower is None or number > lower[0] or (number == lower[0] and not lower[1])
+        below = upper is None or number < upper[0] or (number == upper[0] and upper[1])
+        return above and below and number not in self._excluded and self._exact <= {number}
+
+    def has_any(self) -> bool:
+        """Between two bounds there is always one that no test excludes."""
+        if self._exact:
+            return len(self._exact) == 1 and all(number in self for number in self._exact)
+        if self._lower is None or self._upper is None or self._lower[0] < self._upper[0]:
+            return True
+        return self._lower[0] in self

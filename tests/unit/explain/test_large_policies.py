@@ -79,8 +79,10 @@ def of_values(size: int, *, terms: int = 1, expressions: int = 1) -> Json:
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": selectors}}
 
 
-def measured(name: str, bound: str) -> Json:
-    selector = {"propertySelector": {"matchExpressions": [{"name": name, "operator": "Gt", "values": [bound]}]}}
+def measured(*bounds: tuple[str, str]) -> Json:
+    """By property."""
+    expressions = [{"name": name, "operator": "Gt", "values": [bound]} for name, bound in bounds]
+    selector = {"propertySelector": {"matchExpressions": expressions}}
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [selector]}}
 
 
@@ -97,6 +99,8 @@ POLICIES: dict[str, Callable[[int], Json]] = {
     ),
     "values": lambda size: pick_three(of_values(size)),
     "names": lambda size: {"placementType": "PickFixed", "clusterNames": [f"cluster-{n}" for n in range(size)]},
+    "properties": lambda size: pick_three(measured(*((f"example.com/number-{n}", "1") for n in range(size)))),
+    "one property": lambda size: pick_three(measured(*(("example.com/number", str(n)) for n in range(size)))),
     "one key": lambda size: pick_three(
         {
             "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -234,8 +238,8 @@ def test_the_details_of_a_cluster_list_the_first_failures_and_count_the_others(k
 BROAD: dict[str, Callable[[int], Json]] = {
     **{kind: policy for kind, policy in POLICIES.items() if kind != "names"},  # the hub takes a hundred
     "values of many terms": lambda size: pick_three(of_values(size, terms=4, expressions=4)),
-    "a long property": lambda size: pick_three(measured("x" * size, "1")),
-    "a long quantity": lambda size: pick_three(measured("cpu", f"{'0' * size}1")),
+    "a long property": lambda size: pick_three(measured(("x" * size, "1"))),
+    "a long quantity": lambda size: pick_three(measured(("cpu", f"{'0' * size}1"))),
     "a long taint": lambda size: pick_three({}, tolerations=[{"key": "x" * size, "operator": "Exists"}]),
     "spread constraints": lambda size: pick_three(
         {},
