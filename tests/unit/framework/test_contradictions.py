@@ -62,6 +62,8 @@ def test_a_number_is_picked_next_to_a_bound_if_one_satisfies_all_tests(tests: Pr
         ([("Ge", 4), ("Le", 8)], "2"),
         ([("Gt", 4), ("Lt", 8)], "3"),
         ([("Gt", 4), ("Ne", 6), ("Lt", 8)], None),
+        ([("Gt", 6), ("Gt", 2)], "4"),
+        ([("Lt", 2), ("Lt", 6)], "0"),
         ([("Eq", 3)], "3/2"),
     ],
 )
