@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from typing import Final
-
-import aiohttp
+from typing import TYPE_CHECKING, Final
 
 import fleet
 from fleet.settings.document.extenders import TlsOptions
+
+if TYPE_CHECKING:
+    import aiohttp
 
 LARGEST_ANSWER: Final = 16 * 2**20
 """Bytes."""
@@ -64,6 +65,8 @@ def shorten(message: object) -> str:
 
 
 def _open_session(url: str, tls: TlsOptions) -> aiohttp.ClientSession:
+    import aiohttp  # slow to import, and not needed without a service
+
     connector = aiohttp.TCPConnector(ssl=_build_ssl(tls) if url.startswith("https:") else False)
     headers = {"Content-Type": "application/json", "User-Agent": f"fleet/{fleet.__version__}"}
     return aiohttp.ClientSession(connector=connector, headers=headers, timeout=aiohttp.ClientTimeout(total=None))

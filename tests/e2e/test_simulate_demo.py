@@ -18,6 +18,14 @@ from fleet.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = str(ROOT / "examples")
+PROGRAM = """
+import sys
+from fleet.cli.main import run
+try:
+    run()
+finally:
+    print("loaded aiohttp:", "aiohttp" in sys.modules, file=sys.stderr)
+"""
 
 
 def simulate(*arguments: str, columns: int = 120) -> Result:
@@ -181,11 +189,11 @@ def test_expectations_that_are_met_are_no_failure() -> None:
 
 def test_a_process_of_its_own_says_the_same() -> None:
     environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "FORCE_COLOR")}
-    command = [sys.executable, "-m", "fleet.cli", "simulate", "-f", "examples/", "--expect-fulfilled", "-o", "json"]
+    command = [sys.executable, "-c", PROGRAM, "simulate", "-f", "examples/", "--expect-fulfilled", "-o", "json"]
 
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
 
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.returncode, done.stderr) == (1, "loaded aiohttp: False\n"), "it asks no service"
     assert json.loads(done.stdout) == as_json()
 
 
