@@ -301,12 +301,9 @@ def _changes(
 def _differences(
     row: str, hook: str, mine: Mapping[str, Any], theirs: Mapping[str, Any], *, among: set[str], circumstances: str
 ) -> Iterator[ConformanceFinding]:
-    for cluster in sorted(among):
-        answer, other = mine.get(cluster), theirs.get(cluster)
-        if answer != other:
-            yield ConformanceFinding(
-                row, f"{hook}: {cluster} is {_describe(answer)}, and {_describe(other)} {circumstances}"
-            )
+    for cluster in sorted(name for name in among if mine.get(name) != theirs.get(name)):
+        answer, other = _describe(mine.get(cluster)), _describe(theirs.get(cluster))
+        yield ConformanceFinding(row, f"{hook}: {cluster} is {answer}, and {other} {circumstances}")
 
 
 def _describe(answer: Any) -> str:

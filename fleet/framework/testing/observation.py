@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -111,8 +111,7 @@ def _factory_of(plugin: Any) -> PluginFactory:
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterVerdict:
+class ClusterVerdict(NamedTuple):
     """The verdict on one cluster."""
 
     code: str = ""
