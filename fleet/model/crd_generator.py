@@ -80,7 +80,7 @@ def write_all(directory: Path) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-class PlainDumper(yaml.SafeDumper):
+class PlainDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """YAML without anchors, so that every part can be read on its own."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
