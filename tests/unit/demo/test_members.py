@@ -18,7 +18,7 @@ from tests.faults.virtual import VirtualClock, virtual, within
 
 CLUSTERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
 UNEVENTFUL = MemberBehavior(silence_every=0, leave_every=0, join_every=0)
-RARE = replace(UNEVENTFUL, heartbeat=120.0, report=120.0)
+RARE = replace(UNEVENTFUL, heartbeat=600.0, report=600.0)
 """For tests that let days pass."""
 A_TAINT = {"key": "maintenance", "effect": "NoSchedule"}
 
@@ -296,7 +296,7 @@ async def test_spared_members_neither_leave_nor_fall_silent() -> None:
         assert not any(name in text for name in spared for text in fleet.told)
 
 
-@within(lambda: a_fleet(4))
+@within(lambda: a_fleet(4, behavior=RARE))
 async def test_rates_of_zero_mean_never(fleet: Fleet) -> None:
     names = set(await fleet.clusters())
     await asyncio.sleep(1200)
