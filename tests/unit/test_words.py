@@ -63,6 +63,8 @@ def words_of(source: str, tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from ((node.lineno, f"text: {match}") for match in PRIVATE_DIALECT.findall(node.value))
+    if not PRIVATE_DIALECT.search(source):
+        return  # tokenizing costs more than all the rest
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield from ((token.start[0], f"comment: {match}") for match in PRIVATE_DIALECT.findall(token.string))
