@@ -30,7 +30,6 @@ from api.auth.browser import (
 )
 from api.http.bodies import LARGEST_BODY, convert_body, read_body, read_json_object
 from api.http.problems import ProblemError, handle_problems, refusal
-from api.openapi import openapi
 from api.page_models import SessionModel, SessionRequest
 from api.routers.process import pages
 from fleet.model.timestamps import format_timestamp
@@ -87,6 +86,8 @@ def create_gateway(forward: Forward, sessions: BrowserSessions) -> FastAPI:
 
 @cache
 def _describe() -> str:
+    from api.openapi import openapi  # the whole API, slow to import and seldom asked for
+
     return openapi()
 
 

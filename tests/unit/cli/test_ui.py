@@ -29,6 +29,14 @@ PREFIX: Final = "/apis/explain.fleet"
 TOKEN: Final = "the-own-token"
 SAME: Final = {"Sec-Fetch-Site": "same-origin"}
 PATIENCE: Final = 90
+PROGRAM: Final = """
+import sys
+from fleet.cli.main import run
+try:
+    run()
+finally:
+    print("loaded sqlalchemy:", "sqlalchemy" in sys.modules)
+"""
 
 
 @dataclass(frozen=True)
@@ -247,7 +255,7 @@ def test_an_answer_that_breaks_off_is_no_whole_answer(hub: ScriptedApi, explorer
 
 def test_who_signs_out_has_to_start_again(hub: ScriptedApi, tmp_path: Path) -> None:
     """In a process of its own, which a signal ends in order; nothing that it prints has the token."""
-    command = [sys.executable, "-m", "fleet.cli", "ui", "--no-open", f"--kubeconfig={kubeconfig(tmp_path, hub.url)}"]
+    command = [sys.executable, "-c", PROGRAM, "ui", "--no-open", f"--kubeconfig={kubeconfig(tmp_path, hub.url)}"]
     environment = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True
@@ -268,6 +276,7 @@ def test_who_signs_out_has_to_start_again(hub: ScriptedApi, tmp_path: Path) -> N
         finally:
             stopping.cancel()
     assert TOKEN not in printed
+    assert "loaded sqlalchemy: False" in printed, "it relays, and needs nothing that answers"
 
 
 # --- an API with an address of its own --------------------------------------------------------------------------------
