@@ -67,12 +67,14 @@ class Hub:
         async with self.connected() as api:
             with suppress(AlreadyExists):
                 await api.call(Request(Method.POST, "/api/v1/namespaces", body=namespace))
-            await asyncio.gather(*(_erase_all(api, path) for path in (*_collections(), _LEASES)))
+            for path in (*_collections(), _LEASES):  # one connection: handshakes cost more than all the rest
+                await _erase_all(api, path)
 
 
 async def _erase_all(api: Api, collection: str) -> None:
     found = msgspec.json.decode(await api.call(Request(Method.GET, collection)))
-    await asyncio.gather(*(_erase(api, _path_of(collection, item), item) for item in found["items"]))
+    for item in found["items"]:
+        await _erase(api, _path_of(collection, item), item)
 
 
 async def _erase(api: Api, path: str, item: dict[str, Any]) -> None:
