@@ -71,7 +71,7 @@ def create_gateway(forward: Forward, sessions: BrowserSessions) -> FastAPI:
     _add_session(app, sessions)
 
     @app.get("/openapi.json")
-    async def describe() -> Response:
+    def describe() -> Response:  # in a thread: the first time the whole API is imported
         return Response(_describe(), media_type="application/json")
 
     @app.api_route("/v1/{path:path}", methods=_METHODS)
@@ -86,7 +86,7 @@ def create_gateway(forward: Forward, sessions: BrowserSessions) -> FastAPI:
 
 @cache
 def _describe() -> str:
-    from api.openapi import openapi  # the whole API, slow to import and seldom asked for
+    from api.openapi import openapi  # slow to import, and seldom asked for
 
     return openapi()
 
