@@ -22,7 +22,7 @@ from fleet.checkpoint import Interrupted, interruptible
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_LONGEST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 0.02
 
 
 class Precedence:
@@ -56,6 +56,7 @@ class Precedence:
                 result: T = end.value
                 return result
             finally:
+                del step  # with what it was thrown, it would keep this frame, and all that the coroutine held
                 self._at_rest.set()
             try:
                 step = partial(coroutine.send, (yield awaited))
@@ -115,11 +116,14 @@ class Computation:
             self._pause(self._precedence)
 
     def _pause(self, precedence: Precedence) -> None:
+        """A wait takes longer than asked for; what it took too long is computed before the next one."""
         begun = self._monotonic()
         self._owed = min(self._owed + begun - self._resumed, _LONGEST_PAUSE)
-        precedence.wait(self._owed)
-        self._resumed = self._monotonic()
-        self._owed = max(self._owed - (self._resumed - begun), 0.0)
+        self._resumed = begun
+        if self._owed > 0:
+            precedence.wait(self._owed)
+            self._resumed = self._monotonic()
+            self._owed -= self._resumed - begun
 
 
 def _ignore_result(future: asyncio.Future[T]) -> None:

@@ -75,10 +75,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         tier.order(items)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
     """Of tests with servers some wait for these at any time, so that one worker more finds a free processor."""
-    return (os.cpu_count() or 1) + int(config.option.markexpr == "servers")
+    return (yield) + int(config.option.markexpr == "servers")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -77,7 +77,8 @@ def _prepare(app: FastAPI) -> None:
     Describing the endpoints takes a tenth of a second, and compiling what FastAPI finds their source with a few
     milliseconds."""
     app.openapi()
-    inspect.getsourcelines(_prepare)
+    with contextlib.suppress(OSError):  # without sources FastAPI finds none either
+        inspect.getsourcelines(_prepare)
 
 
 def _load_certificate(listening: ListenOptions, client_authorities: Callable[[], str] | None) -> Certificate | None:

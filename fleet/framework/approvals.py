@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 import msgspec
 
+from fleet.cached import cached_property
 from fleet.errors import InputError
 from fleet.model.labels import is_label
 from fleet.model.selectors import find_selector_problems, matches

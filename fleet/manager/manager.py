@@ -310,7 +310,7 @@ class Manager:
         """Refreshes the caches after winning the lease: a list begun earlier may lack the last writes of the former
         leader."""
         await (self.caches.refresh() if self._elects else self.caches.wait_until_synced())
-        leave_out_present_objects()
+        leave_out_present_objects(completely=True)  # a standby may have waited for days
 
     async def _run_unless_stopping(
         self, work: Coroutine[None, None, None], *, only_while: Callable[[], bool] = lambda: True

@@ -104,9 +104,14 @@ def _iter_awaits(task: asyncio.Task[Any]) -> Iterator[tuple[CodeType, int | None
     """From the innermost, which is what the task waits for."""
     calls: list[tuple[CodeType, int | None, str]] = []
     waiting: Any = task.get_coro()
-    while (frame := getattr(waiting, "cr_frame", None)) is not None:
-        calls.append((frame.f_code, frame.f_lineno, frame.f_globals.get("__name__", "?")))
-        waiting = waiting.cr_await
+    while waiting is not None:
+        frame = getattr(waiting, "cr_frame", None)
+        if frame is not None:
+            calls.append((frame.f_code, frame.f_lineno, frame.f_globals.get("__name__", "?")))
+            waiting = waiting.cr_await
+        else:  # of `Precedence`: a generator that runs a coroutine step by step
+            generator = getattr(waiting, "gi_frame", None)
+            waiting = None if generator is None else generator.f_locals.get("coroutine")
     return reversed(calls)
 
 

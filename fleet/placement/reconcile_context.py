@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
+from fleet.cached import cached_property
 from fleet.informers.cache import PlacementKinds
 from fleet.kube.resource import key_of
 from fleet.model.decoding import decode

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Final
 
 import numpy as np
 
+from fleet.cached import cached_property
 from fleet.framework.arguments import RawArgs
 from fleet.framework.context import HookContext
 from fleet.framework.explaining import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -53,7 +54,9 @@ async def test_a_large_policy_is_decided_and_explained_apart_from_the_event_loop
     with observed_threads() as deciding:
         await stage.world.place("huge", a_large_policy(SIZE))
         await stage.world.soon_scheduled("huge", status="False")
-    with observed_threads() as explaining:
+    passed = Counter[str]()
+    with observed_threads() as explaining, pytest.MonkeyPatch.context() as patching:
+        patching.setattr("api.services.matrix.check", lambda: passed.update(["checkpoint"]))
         why = await stage.get("/v1/placements/-/huge/why?fixes=deep")
         text = await stage.get("/v1/placements/-/huge/why?explain=all", accept="text/plain")
         why_not = await stage.get("/v1/clusters/ams-1/why-not?placement=huge&fixes=deep")
@@ -70,6 +73,7 @@ async def test_a_large_policy_is_decided_and_explained_apart_from_the_event_loop
     assert threading.get_ident() not in deciding | explaining
     assert why.json()["fixesTruncated"] is True
     assert matrix.json()["labels"] == {}
+    assert passed["checkpoint"] == 2 * SIZE  # as labels that it reads, and to choose those that are shown
 
 
 @alone

@@ -18,7 +18,7 @@ __all__ = ["programs", "pytest_collection_finish", "pytest_runtest_makereport"]
 @pytest.fixture(autouse=True)
 def unfrozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A controller freezes what it has read, for as long as its process lives. Here many live in one process."""
-    monkeypatch.setattr(controller, "leave_out_present_objects", lambda: None)
+    monkeypatch.setattr(controller, "leave_out_present_objects", lambda **_: None)
     yield
     gc.collect(0)
 

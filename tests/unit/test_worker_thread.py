@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+import types
+import weakref
+from collections.abc import Generator
 
 import pytest
 
 from fleet.checkpoint import Interrupted, check, interruptible
+from fleet.eventloop import pause_collection
 from fleet.worker_thread import Computation, Precedence, WorkerThread
 
 SOON = 60.0
@@ -20,6 +25,11 @@ def stop() -> None:
 def compute_until_stopped(begun: threading.Event) -> None:
     begun.set()
     while True:
+        check()
+
+
+def compute_a_thousand_steps() -> None:
+    for _ in range(1000):
         check()
 
 
@@ -86,18 +96,24 @@ def test_who_gives_up_while_others_compute_lets_nothing_begin() -> None:
 
 
 class Endless(Precedence):
-    """Always claimed. Its clock moves when something waits for it, or computes."""
+    """Always claimed. Its clock moves when something computes, or waits for it."""
 
     is_claimed = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, overshoots: float = 0.0) -> None:
         super().__init__()
         self.now = 100.0
         self.waits: list[float] = []
+        self._overshoots = overshoots
 
     def wait(self, seconds: float) -> None:
         self.waits.append(round(seconds, 6))
-        self.now += seconds
+        self.now += seconds + self._overshoots
+
+    def compute(self, *steps: float) -> None:
+        for seconds in steps:
+            self.now += seconds
+            check()
 
 
 async def gather_claims(precedence: Precedence, gate: asyncio.Event, claims: list[bool]) -> int:
@@ -144,35 +160,96 @@ def test_an_error_ends_precedence_and_is_raised() -> None:
     assert not precedence.is_claimed
 
 
+def test_an_error_of_what_a_coroutine_with_precedence_waits_for_is_raised_there() -> None:
+    async def story() -> str:
+        failing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def wait_for_it() -> str:
+            try:
+                await failing
+            except LookupError as error:
+                return f"caught {error}"
+            return "nothing"
+
+        running = asyncio.create_task(Precedence().run(wait_for_it()))
+        await asyncio.sleep(0)
+        failing.set_exception(LookupError("lost"))
+        return await running
+
+    assert asyncio.run(story()) == "caught lost"
+
+
+def test_a_coroutine_with_precedence_is_closed_where_it_waits() -> None:
+    ended: list[bool] = []
+
+    @types.coroutine
+    def suspend() -> Generator[None]:
+        yield
+
+    async def wait() -> None:
+        try:
+            await suspend()
+        finally:
+            ended.append(True)
+
+    running = Precedence().run(wait())
+    running.send(None)
+    running.close()
+    assert ended
+
+
+def test_a_cancelled_coroutine_is_freed_without_the_garbage_collector() -> None:
+    class Body: ...
+
+    async def story() -> Body | None:
+        bodies: list[weakref.ref[Body]] = []
+
+        async def answer() -> None:
+            body = Body()
+            bodies.append(weakref.ref(body))
+            await asyncio.Event().wait()
+
+        running = asyncio.create_task(Precedence().run(answer()))
+        await asyncio.sleep(0)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        del running
+        await asyncio.sleep(0)
+        return bodies[0]()
+
+    with pause_collection():
+        assert asyncio.run(story()) is None
+
+
 def test_a_computation_pauses_as_long_as_it_has_computed_before_and_not_for_long() -> None:
     precedence = Endless()
-
-    def compute() -> None:
-        for seconds in (0.01, 0.0, 0.2, 0.002):
-            precedence.now += seconds
-            check()
-
-    Computation(precedence, monotonic=lambda: precedence.now).run(compute)
-
-    assert precedence.waits == [0.0, 0.01, 0.0, 0.05, 0.002]
-
-
-def test_what_a_pause_did_not_take_is_kept_for_the_next_one() -> None:
-    precedence = Endless()
-
-    def compute() -> None:
-        precedence.now += 0.01
-        check()
-
-    precedence.wait = lambda seconds: precedence.waits.append(round(seconds, 6))  # type: ignore[method-assign]
     computation = Computation(precedence, monotonic=lambda: precedence.now)
-    for _ in range(3):
-        computation.run(compute)
+    computation.run(lambda: precedence.compute(0.01, 0.0, 0.2, 0.002))
 
-    assert precedence.waits == [0.0, 0.01, 0.01, 0.02, 0.02, 0.03]
+    assert precedence.waits == [0.01, 0.02, 0.002]
+
+
+def test_what_a_pause_did_not_take_is_kept_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    precedence = Endless()
+    monkeypatch.setattr(precedence, "wait", lambda seconds: precedence.waits.append(round(seconds, 6)))
+    computation = Computation(precedence, monotonic=lambda: precedence.now)
+    computation.run(lambda: precedence.compute(0.005, 0.005, 0.005))
+
+    assert precedence.waits == [0.005, 0.01, 0.015]
+
+
+def test_what_a_pause_took_too_long_is_computed_before_the_next_one() -> None:
+    precedence = Endless(overshoots=0.0001)
+    computation = Computation(precedence, monotonic=lambda: precedence.now)
+    begun = precedence.now
+    computation.run(lambda: precedence.compute(*(0.00001 for _ in range(1000))))
+
+    assert precedence.now - begun < 0.0202
+    assert len(precedence.waits) < 110
 
 
 def test_the_computations_of_a_thread_pause_for_its_precedence() -> None:
     precedence = Endless()
-    asyncio.run(WorkerThread("test", precedence).run(check))
-    assert len(precedence.waits) == 2
+    asyncio.run(WorkerThread("test", precedence).run(compute_a_thousand_steps))
+    assert precedence.waits

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Final
 
+from fleet.cached import cached_property
 from fleet.explain.answer.parts import Because, ClusterRow, FilterVerdict, Key, PluginScore, RowOutcome
 from fleet.explain.facts.clusters import ClusterExplanation, Explainer, Margin, PluginVerdict, ScoreParts, find_decider
 from fleet.explain.facts.outcomes import ClusterOutcome

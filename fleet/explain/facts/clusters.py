@@ -7,11 +7,11 @@ behind the first rejection are computed now, by the same hooks on the same frame
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import Final, Literal
 
 import msgspec
 
+from fleet.cached import cached_property
 from fleet.explain.facts.outcomes import ClusterOutcome, ClusterOutcomes
 from fleet.explain.facts.rejections import ClusterRejection, find_first_rejection, find_rejection
 from fleet.framework.cycle.cycle import DecisionInput

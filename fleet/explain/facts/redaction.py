@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
+from fleet.cached import cached_property
 from fleet.explain.facts.rejections import NAMES_SHOWN, ClusterRejection, RejectionDetails
 from fleet.framework.explaining import LOWEST, LOWEST_LEFT_OUT, OTHER_PLACEMENT
 from fleet.snapshot.columns.bitset import each_row, from_rows

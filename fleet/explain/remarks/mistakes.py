@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import msgspec
 
+from fleet.cached import cached_property
 from fleet.checkpoint import check
 from fleet.explain.remarks.nearest import Vocabulary
 from fleet.explain.remarks.remark import RemarkKind

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final, Literal
 
 import msgspec
 
+from fleet.cached import cached_property
 from fleet.explain.facts.clusters import VerdictMatrix
 from fleet.explain.facts.outcomes import (
     UNDECIDED,

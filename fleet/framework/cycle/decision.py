@@ -9,11 +9,11 @@ import enum
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import msgspec
 
+from fleet.cached import cached_property
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import Warning
 from fleet.framework.operations import Operation, Target, TargetScores

@@ -163,7 +163,6 @@ def property_tests(term: ClusterSelectorTerm, bounds: list[Fraction]) -> tuple[P
         return ()
     tests = []
     for expression, bound in zip(term.property_selector.match_expressions, bounds, strict=True):
-        check()
         ref = PropertyRef.parse(expression.name)
         assert ref is not None
         tests.append(PropertyTest(ref, cast(Operator, expression.operator), bound, expression.values[0]))

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from fleet.cached import cached_property
 from fleet.errors import ConfigurationError, UnknownPlugin
 from fleet.framework.arguments import RawArgs
 from fleet.framework.explaining import AnyUpdate, EventSources, RegisteredSource

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
+
+from fleet.cached import cached_property
 
 if TYPE_CHECKING:
     from fleet.hub.schema.schema import Schema

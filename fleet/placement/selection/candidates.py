@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
+from fleet.cached import cached_property
 from fleet.kube.cache.store import Codec, build_codec
 from fleet.kube.resource import Resource, key_of
 from fleet.model.views import Metadata, View

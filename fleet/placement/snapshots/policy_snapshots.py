@@ -14,13 +14,14 @@ import asyncio
 import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
+from fleet.cached import cached_property
 from fleet.errors import AlreadyExists, NotFound, StaleInputs
 from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.objects import RetryPolicy, call_with_retries, update_with_retries

@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import structlog
 
+from fleet.cached import cached_property
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import HookContext

@@ -72,10 +72,10 @@ def usual_interval() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("logged", "usual_interval")
-def test_threads_that_compute_give_the_event_loop_its_turn_within_a_millisecond() -> None:
+def test_threads_that_compute_give_the_event_loop_its_turn_several_times_in_a_millisecond() -> None:
     assert api.run_api(api.ApiOptions(address="127.0.0.1:0")) == api.FINE
 
-    assert sys.getswitchinterval() <= 0.001
+    assert sys.getswitchinterval() <= 0.0001
 
 
 @pytest.mark.usefixtures("logged")

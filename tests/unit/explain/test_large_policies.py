@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -188,6 +189,14 @@ def test_the_work_of_a_question_grows_with_the_policy_and_not_with_its_square(ki
 @pytest.mark.parametrize("size", [10, 1_000, pytest.param(2_500, marks=pytest.mark.long)])
 def test_there_is_less_than_one_pass_over_the_policy_between_two_checkpoints(kind: str, size: int) -> None:
     assert measure(POLICIES[kind](size)).most < CALLS_ALWAYS + CALLS_OF_A_PART * size
+
+
+def test_each_pass_over_the_properties_of_a_policy_has_a_checkpoint_for_each() -> None:
+    """They are read by PreFilter and by Filter."""
+    scenario, passed = a_scenario_with(POLICIES["properties"](100)), Counter[str]()
+    with interruptible(lambda: passed.update(["checkpoint"])):
+        scenario.decide()
+    assert passed["checkpoint"] >= 200
 
 
 def test_a_deep_search_over_thousands_of_preferences_is_cut_and_says_so() -> None:

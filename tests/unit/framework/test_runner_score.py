@@ -80,6 +80,14 @@ def test_F3_125_so_does_a_normalised_column(frame: Frame) -> None:
     assert error_of(frame, odd, ranking="weighted") == "Odd at normalizeScore: scores should be int64, not float64"
 
 
+@pytest.mark.parametrize("score", [-1, 101, -(2**63), 2**63 - 1])
+def test_F3_061_a_weighted_score_outside_of_0_to_100_aborts_the_attempt_and_names_the_cluster(
+    frame: Frame, score: int
+) -> None:
+    text = f"Wild at score: score {score} of cluster b is not in 0 … 100"
+    assert error_of(frame, Scoring("Wild", {"a": 100, "b": score}), ranking="weighted") == text
+
+
 def test_F3_061_lexicographic_ranking_neither_normalises_nor_checks(frame: Frame) -> None:
     wild = Scoring("Wild", {"a": 5000, "b": -7})
     wild.normalize = lambda *_: 1 // 0  # type: ignore[attr-defined]

@@ -18,6 +18,7 @@ from fleet.manager.debug_pages import DebugPages
 from fleet.manager.health import HealthChecks, HealthServer
 from fleet.manager.profiling import describe_heap, describe_stacks, profile_cpu
 from fleet.settings import Address
+from fleet.worker_thread import Precedence
 
 FREE = Address("127.0.0.1:0")
 
@@ -73,9 +74,11 @@ def test_stacks_show_what_threads_and_tasks_wait_for() -> None:
 
     async def run() -> str:
         task = asyncio.create_task(wait_outside(), name="a waiting one")
+        preceding = asyncio.create_task(Precedence().run(wait_outside()), name="a preceding one")
         await asyncio.sleep(0)
         text = describe_stacks(asyncio.all_tasks())
         task.cancel()
+        preceding.cancel()
         return text
 
     with a_thread(threading.Event.wait):
@@ -83,8 +86,9 @@ def test_stacks_show_what_threads_and_tasks_wait_for() -> None:
 
     blocks = {block.partition("\n")[0]: block for block in text.split("\n\n")}
     assert "threading.Event.wait" in blocks["thread busy; one"]
-    calls = re.findall(r"\S+:[0-9]+", blocks["task a waiting one"])
-    assert [call.rpartition(".")[2].partition(":")[0] for call in calls] == ["wait_outside", "wait_inside", "wait"]
+    for name, outside in (("task a waiting one", []), ("task a preceding one", ["run"])):
+        calls = [call.rpartition(".")[2].partition(":")[0] for call in re.findall(r"\S+:[0-9]+", blocks[name])]
+        assert calls == [*outside, "wait_outside", "wait_inside", "wait"]
 
 
 def test_the_heap_is_told_by_type() -> None:

@@ -292,6 +292,22 @@ async def test_leftovers_of_a_deleted_placement_of_the_same_name_are_left_to_the
 
 
 @within(Workbench)
+@pytest.mark.parametrize("policy", ["a", "b"])
+@pytest.mark.parametrize("limit", [1, 10])
+async def test_leftovers_that_are_marked_latest_stay_as_they_are(bench: Workbench, policy: str, limit: int) -> None:
+    left = []
+    for index in "01":
+        snapshot = a_snapshot(bench.hub, f"web-{index}", index=index, latest="true", policy=tolerating("a"))
+        owner = {"kind": "ClusterResourcePlacement", "name": "web", "uid": "of-the-former"}
+        metadata = {**snapshot["metadata"], "ownerReferences": [owner]}
+        left.append(bench.hub.edit(f"{SNAPSHOTS}/web-{index}", metadata=metadata))
+    a_placement(bench.hub, policy=tolerating(policy), revisionHistoryLimit=limit)
+    await bench.settle()
+    assert [bench.hub.get(f"{SNAPSHOTS}/web-{index}") for index in "01"] == left
+    assert latest(bench.hub) == ["web-0", "web-1", "web-2"]
+
+
+@within(Workbench)
 async def test_two_latest_snapshots_are_reported_and_nothing_is_touched(bench: Workbench) -> None:
     for index in "01":
         a_snapshot(bench.hub, f"web-{index}", index=index)
