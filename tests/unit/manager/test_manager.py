@@ -122,8 +122,14 @@ async def test_whoever_takes_over_reads_everything_anew_before_it_works() -> Non
 
 @virtual
 async def test_what_a_leader_has_read_is_left_out_of_garbage_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With garbage of the days that it may have waited as a standby."""
     controller, unsynced = a_controller(a_hub()), list[list[str]]()
-    monkeypatch.setattr(manager, "leave_out_present_objects", lambda **_: unsynced.append(controller.list_unsynced()))
+
+    def note(*, completely: bool) -> None:
+        assert completely
+        unsynced.append(controller.list_unsynced())
+
+    monkeypatch.setattr(manager, "leave_out_present_objects", note)
     async with running(controller):
         await controller.ready()
     assert unsynced == [[]]
