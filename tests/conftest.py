@@ -76,9 +76,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
-    """Of tests with servers some wait for these at any time, so that one worker more finds a free processor."""
-    return (yield) + int(config.option.markexpr == "servers")
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """At any time some tests wait, for processes and for clocks, so that one worker more finds a free processor."""
+    return (yield) + 1
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
