@@ -15,6 +15,8 @@ from api.live.answer_cache import EncodedAnswer, encode_answer
 from api.live.evaluation import DecisionEvaluator, EvaluatedDecision
 from api.live.live import LivePlacement
 from api.routers import request_context
+from api.services import why as service
+from fleet.explain.fixes.fixes import Fixes, find_fixes
 from fleet.framework.policy.terms import LabelTest
 from fleet.snapshot.frame import Frame
 from fleet.worker_thread import Precedence
@@ -151,6 +153,28 @@ async def test_what_is_simulated_is_encoded_apart_from_the_event_loop(stage: Sta
 
     assert answer.status_code == 200
     assert len(threads) == 1
+    assert threading.get_ident() not in threads
+
+
+@staged
+async def test_a_deep_search_is_made_apart_from_the_event_loop_for_small_policies_too(stage: Stage) -> None:
+    """Of the present state, be it explained by the record or by itself."""
+    threads: list[int] = []
+
+    def find_noted(*args: Any, **more: Any) -> Fixes:
+        threads.append(threading.get_ident())
+        return find_fixes(*args, **more)
+
+    async def does_not_describe(*_: Any) -> bool:
+        return False
+
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(service, "find_fixes", find_noted)
+        assert (await stage.get("/v1/placements/-/big/why?fixes=deep")).status_code == 200
+        patching.setattr(service, "_describes_present", does_not_describe)
+        assert (await stage.get("/v1/placements/-/big/why?fixes=deep&limit=3")).status_code == 200
+
+    assert len(threads) == 2
     assert threading.get_ident() not in threads
 
 
