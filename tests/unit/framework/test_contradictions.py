@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,33 +11,27 @@ from hypothesis import strategies as st
 
 from fleet.framework.policy.contradictions import can_match_properties, pick_number
 from fleet.framework.policy.terms import PropertyRef, PropertyTest
+from fleet.snapshot.columns.numbers import OPERATORS, Operator
+from tests.property.test_snapshot_numbers import HOLDS
 
-HOLDS: dict[Any, Callable[[Fraction, Fraction], bool]] = {
-    "Eq": operator.eq,
-    "Ne": operator.ne,
-    "Gt": operator.gt,
-    "Ge": operator.ge,
-    "Lt": operator.lt,
-    "Le": operator.le,
-}
 QUARTERS = [Fraction(number, 4) for number in range(-20, 21)]
 """Of bounds that are halves, between any two and beyond all."""
 
 PropertyTests = Sequence[PropertyTest]
 
 
-def build_test(name: str, halves: int) -> PropertyTest:
+def build_test(name: Operator, halves: int) -> PropertyTest:
     ref = PropertyRef.parse("example.com/number")
     assert ref is not None
     bound = Fraction(halves, 2)
-    return PropertyTest(ref, name, bound, str(bound))  # type: ignore[arg-type]
+    return PropertyTest(ref, name, bound, str(bound))
 
 
 def satisfies(number: Fraction, tests: PropertyTests) -> bool:
     return all(HOLDS[test.operator](number, test.bound) for test in tests)
 
 
-many = st.lists(st.builds(build_test, st.sampled_from(list(HOLDS)), st.integers(-6, 6)), min_size=1, max_size=5)
+many = st.lists(st.builds(build_test, st.sampled_from(OPERATORS), st.integers(-6, 6)), min_size=1, max_size=5)
 
 
 @given(many)
@@ -67,5 +59,5 @@ def test_a_number_is_picked_next_to_a_bound_if_one_satisfies_all_tests(tests: Pr
         ([("Eq", 3)], "3/2"),
     ],
 )
-def test_a_bound_itself_comes_before_what_is_next_to_it(bounds: list[tuple[str, int]], picked: str | None) -> None:
+def test_a_bound_itself_comes_before_what_is_next_to_it(bounds: list[tuple[Operator, int]], picked: str | None) -> None:
     assert pick_number([build_test(*bound) for bound in bounds]) == picked
