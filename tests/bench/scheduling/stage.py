@@ -23,6 +23,7 @@ from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS
 from fleet.manager.logs import configure
 from fleet.manager.manager import SCHEDULER, Manager
 from fleet.model.keys import PARENT_PLACEMENT
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.queue.item import QueueCounts
 from fleet.settings.loading import load_settings
@@ -64,18 +65,16 @@ class Tally:
     """A recorder that keeps no attempt."""
 
     seconds: list[float] = field(default_factory=list)
-    decided: int = 0
     short: int = 0
     failed: int = 0
-    on_decided: Callable[[], None] = lambda: None
+    on_decided: Callable[[PlacementKey], None] = lambda _: None
 
     def record(self, attempt: AttemptRecord) -> None:
         self.seconds.append(attempt.seconds.get("read", 0.0) + attempt.seconds.get("decide", 0.0))
         self.short += attempt.result is AttemptResult.SHORT
         self.failed += attempt.result.is_failure
         if attempt.result is AttemptResult.DECIDED:
-            self.decided += 1
-            self.on_decided()
+            self.on_decided(attempt.key)
 
 
 @dataclass(slots=True)
@@ -107,13 +106,15 @@ class Stage:
         """`meanwhile` is called after every so many placements."""
         await self.settle()
         self.tally.seconds.clear()
-        requests, done, ended = self.hub.requests.copy(), self.tally.decided, asyncio.Event()
+        requests, waiting, ended = self.hub.requests.copy(), set(names), asyncio.Event()
 
-        def count() -> None:
-            count = self.tally.decided - done
-            if every and count % every == 0:
+        def count(placement: PlacementKey) -> None:
+            if placement.name not in waiting:
+                return
+            waiting.remove(placement.name)
+            if every and (len(names) - len(waiting)) % every == 0:
                 meanwhile()
-            if count == len(names):
+            if not waiting:
                 ended.set()
 
         self.tally.on_decided = count
@@ -123,12 +124,14 @@ class Stage:
         async with asyncio.timeout(_SECONDS):
             await ended.wait()
         seconds = time.process_time() - began
-        self.tally.on_decided = lambda: None
+        self.tally.on_decided = lambda _: None
         await self.settle()
         return Spent(len(names), seconds, tuple(self.tally.seconds), self.hub.requests - requests)
 
     async def settle(self) -> None:
-        """Until everything that was created is known, and events are sent."""
+        """Until everything that was created is known and decided, and events are sent."""
+        await asyncio.sleep(_SETTLING)
+        await self.until(lambda: not (self.count_items().active or self.count_items().in_flight))
         await asyncio.sleep(_SETTLING)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
