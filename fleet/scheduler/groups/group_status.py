@@ -65,8 +65,10 @@ class GroupStatus:
         self._placements.handle_event(QueueEvent(GIVEN_BACK, among=frozenset(keys), plugins={GANG}, backs_off=True))
 
     def is_in_flight(self, key: PlacementKey) -> bool:
-        item = self._placements.peek(key)
-        return item is not None and item.state is ItemState.IN_FLIGHT
+        return self._placements.is_in_flight(key)
+
+    def list_in_flight(self) -> Collection[PlacementKey]:
+        return self._placements.list_in_flight()
 
     def enqueue_status(self, group: PlacementKey) -> None:
         self._queue.add(group)

@@ -77,6 +77,9 @@ class GroupReports(Protocol):
 
     def is_in_flight(self, key: PlacementKey) -> bool: ...
 
+    def list_in_flight(self) -> Iterable[PlacementKey]:
+        """All placements with an attempt under way."""
+
     def report_freed(self, cluster: str, requests: Mapping[str, int], key: PlacementKey) -> None: ...
 
     def enqueue_status(self, group: PlacementKey) -> None: ...
@@ -113,6 +116,8 @@ class Groups:
         self._group_of: dict[PlacementKey, PlacementKey] = {}
         self._members: dict[PlacementKey, set[PlacementKey]] = {}
         self._progress: dict[PlacementKey, GroupProgress] = {}
+        self._refused: set[PlacementKey] = set()
+        """Those with a message."""
         self._numbers = count()
         self._kept: dict[PlacementKey, tuple[Nomination, ...]] = {}
         """By group."""
@@ -215,7 +220,8 @@ class Groups:
 
     def note_rejection(self, group: PlacementKey, message: str, *, is_split: bool) -> None:
         progress = self.find_progress(group)
-        progress.message, progress.refused_at = message, progress.changes
+        progress.refused_at = progress.changes
+        self._set_message(group, message)
         progress.is_split |= is_split
         if progress.since is None and not progress.was_scheduled:
             progress.since = epoch_nanoseconds(self._clock)
@@ -234,8 +240,7 @@ class Groups:
         """Less room is kept for it than before."""
         group = self._group_of.get(key)
         if group is not None and not self.rooms.list_kept(self._members[group]):
-            progress = self.find_progress(group)
-            progress.message = progress.message.partition(f": {ROOM_IS_MADE}")[0]
+            self._set_message(group, self.find_progress(group).message.partition(f": {ROOM_IS_MADE}")[0])
             self._note(group)
 
     async def commit(self, group: PlacementKey, plan: Placed) -> None:
@@ -308,7 +313,8 @@ class Groups:
             if progress.degraded and present.view.spec.on_partial_bind == UNWIND and not progress.was_scheduled:
                 progress.unwinds = True
             elif group in self._members and len(self.list_bound(group)) >= self.count_needed(group, present.view.spec):
-                progress.was_scheduled, progress.since, progress.message, progress.degraded = True, None, "", ""
+                progress.was_scheduled, progress.since, progress.degraded = True, None, ""
+                self._set_message(group, "")
         self.reports.enqueue_status(group)
 
     def end_unwinding(self, group: PlacementKey) -> None:
@@ -327,10 +333,9 @@ class Groups:
         if not self._progress:
             return
         is_given_back = giving is not None and self.reports.is_in_flight(giving)
-        for group, progress in self._progress.items():
-            members = self.list_members(group)
-            is_undecided = bool(progress.message) or any(map(self.reports.is_in_flight, members))
-            if not is_undecided or not may_help(members):
+        for group in self._list_undecided():
+            progress, members = self._progress[group], self.list_members(group)
+            if not may_help(members):
                 continue
             if giving is not None and is_given_back:
                 if giving not in members:
@@ -340,12 +345,27 @@ class Groups:
             if progress.message and members:
                 self.reports.requeue(members, trigger, in_flight=False)
 
+    def _list_undecided(self) -> list[PlacementKey]:
+        """Those that were refused, or may be: not those whose members are being bound, which are tried again whenever
+        they are lost."""
+        undecided = set(self._refused)
+        for key in self.reports.list_in_flight():
+            group = self._group_of.get(key)
+            if group is not None and (progress := self._progress.get(group)) is not None and key not in progress.plan:
+                undecided.add(group)
+        return sorted(undecided, key=lambda group: self._progress[group].number)
+
+    def _set_message(self, group: PlacementKey, message: str) -> None:
+        self.find_progress(group).message = message
+        (self._refused.add if message else self._refused.discard)(group)
+
     # --- leadership ---------------------------------------------------------------------------------------------------
 
     def restore(self) -> None:
         """This process leads from now on: what its predecessor had begun to bind is completed."""
         self._leads = True
         self._progress.clear()
+        self._refused.clear()
         self._helped.clear()
         for name in list(self.list_names()):
             present = self.find(name)
@@ -447,7 +467,8 @@ class Groups:
             self._lose(group, key)
         members = self._members.get(group)
         if members is None:
-            progress.message = progress.degraded = ""
+            self._set_message(group, "")
+            progress.degraded = ""
             progress.since, progress.unwinds = None, False
         elif not progress.plan and not progress.unwinds and len(self.list_bound(group)) == len(members):
             progress.degraded = ""
@@ -479,6 +500,7 @@ class Groups:
         if new is None:
             self.rooms.end(self.list_members(name))
             self._progress.pop(name, None)
+            self._refused.discard(name)
             self._nominate(name)
 
     def _requeue(self, group: PlacementKey, trigger: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from fleet.clock import Clock
 from fleet.kube.workqueue import QueueDriver
@@ -37,6 +37,9 @@ class AsyncQueue:
     def is_in_flight(self, key: PlacementKey) -> bool:
         item = self._queue.get(key)
         return item is not None and item.state is ItemState.IN_FLIGHT
+
+    def list_in_flight(self) -> Collection[PlacementKey]:
+        return self._queue.in_flight
 
     def find_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
         """Of its last attempt, with those whose answer is pending; None while it is in flight, and for a key that is

@@ -14,7 +14,7 @@ back off in every profile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from fleet.clock import SECOND, to_nanoseconds
@@ -81,6 +81,10 @@ class SchedulingQueue:
     def is_idle(self) -> bool:
         """Whether no item is in flight."""
         return not self._in_flight.placements
+
+    @property
+    def in_flight(self) -> Collection[PlacementKey]:
+        return self._in_flight.placements.keys()
 
     @property
     def recorded_events(self) -> Sequence[QueueEvent]:
