@@ -10,8 +10,10 @@ import pytest
 from fleet.cli.scenario.virtual_time import VirtualClock, run_virtually
 from fleet.framework.request import PlacementRequest
 from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import MemberCluster
 from fleet.scheduler.groups import groups
+from fleet.scheduler.groups.groups import Groups
 from fleet.scheduler.groups.growing_overlay import keep_room
 from fleet.snapshot.sidedata import Nomination
 from tests.bench.scheduling import forms
@@ -87,6 +89,22 @@ def test_what_is_kept_for_a_group_is_computed_when_that_group_changes(monkeypatc
     size = Size(clusters=60, placements=60)
     run_virtually(forms.place_groups(size, clock=VirtualClock()))
     assert max(kept.values()) <= PICKS * (1 + forms.MEMBERS * (PICKS + 1))
+
+
+def test_P_11_a_group_costs_the_same_however_many_were_bound_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[PlacementKey] = []
+    list_members = Groups.list_members
+
+    def count(self: Groups, group: PlacementKey) -> list[PlacementKey]:
+        asked.append(group)
+        return list_members(self, group)
+
+    monkeypatch.setattr(Groups, "list_members", count)
+    run_virtually(forms.place_groups(Size(clusters=60, placements=12), clock=VirtualClock()))
+    few = len(asked)
+    asked.clear()
+    run_virtually(forms.place_groups(Size(clusters=60, placements=12, bursts=9), clock=VirtualClock()))
+    assert len(asked) == 5 * few, "ten bursts instead of two"
 
 
 def test_P_14_a_new_leader_binds_what_is_pending() -> None:
