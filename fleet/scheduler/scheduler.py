@@ -149,8 +149,15 @@ class Scheduler:
         """Placements whose last decision was rejected for it, also those that take every cluster and do not wait."""
         self._quotas = QuotaLedger(caches, self.companions.requests_of, on_change=self._report_quota_change)
         self._groups = Groups(
-            caches, self.table, self.companions, self._quotas, requests_of=self.companions.requests_of, clock=clock
+            caches,
+            self.table,
+            self.companions,
+            self._quotas,
+            requests_of=self.companions.requests_of,
+            is_reserved=lambda cluster, key: self._room.find_reserved(cluster, key) is not None,
+            clock=clock,
         )
+        self._room.on_release = self._groups.note_release
         plugin_timer = PluginTimer(metrics)
         self._hook_calls = HookCalls(threads=settings.evaluation.parallelism, observe=metrics.observe_hook)
         self.frameworks = build_configured_frameworks(
@@ -565,12 +572,14 @@ class Scheduler:
 
     def _seeks_room(self, key: PlacementKey) -> bool:
         """What other plugins have refused would be refused again, give its room back, and wake the next."""
-        if key not in self.queue:
-            return key in self._short_of_room
-        rejectors = self._find_rejectors(key)
+        rejectors = self.queue.find_rejectors(key)
+        if rejectors is None and self.queue.is_in_flight(key):
+            rejectors = self._loop.attempts.find_rejectors(key)
+            if rejectors is None:
+                return True
         if rejectors is None:
-            return key in self._short_of_room or self.queue.is_in_flight(key)
-        return may_end_rejection(self._profile_of_key(key), rejectors, ROOM)
+            return key in self._short_of_room
+        return bool(rejectors) and may_end_rejection(self._profile_of_key(key), rejectors, ROOM)
 
     def _may_seek_room(self, key: PlacementKey) -> bool:
         """It may lack room where another filter had refused its last attempt."""

@@ -708,6 +708,32 @@ async def test_Q_38_a_member_that_comes_while_the_others_are_being_refused_is_tr
             await are_bound(scene, 5)
 
 
+@virtual
+async def test_X_18_room_of_a_planned_member_is_kept_while_it_is_tried_again(tmp_path: Path) -> None:
+    term = {"labelSelector": {"matchLabels": {"region": "a"}}}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [term]}}
+    on_ams = {**ONE, "affinity": {"clusterAffinity": required}}
+    with acting_plugins(tmp_path) as script:
+        script.answers["First", "reserve"] = lambda cluster: asyncio.sleep(15) if cluster == "dub" else None
+        async with a_scene(tmp_path, ASKING) as scene:
+            for cluster in ("ams", "dub"):
+                await join(scene.world, cluster, cpu="2")
+            await scene.world.relabel("ams", region="a")
+            await a_group(scene)
+            with lost_bindings(scene, "p2"):
+                await place(scene, "p1", "p2", policy=on_ams)
+                await asyncio.sleep(15)
+                await place(scene, "slow", group="", policy={"placementType": "PickFixed", "clusterNames": ["dub"]})
+                await asyncio.sleep(1)
+                tried = len(scene.attempts.of("p2"))
+                await place(scene, "other", group="", policy=on_ams)
+                await asyncio.sleep(10)
+                assert tried == len(scene.attempts.of("p2")) > 0, "it waits for the decisions before its own"
+                await asyncio.sleep(20)
+            await are_bound(scene, 3)
+            assert await list_bound_by(scene.world) == {"p1": "ams", "p2": "ams", "slow": "dub"}
+
+
 # --- after the group was bound ----------------------------------------------------------------------------------------
 
 
@@ -815,6 +841,20 @@ async def test_X_18_a_group_that_has_found_its_place_does_not_time_out_while_it_
             await asyncio.sleep(25)
             assert await count_bound(scene) == 1
         await are_bound(scene, 2)
+
+
+@virtual
+async def test_X_18_what_is_reserved_for_a_planned_member_counts_once(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="3")
+        await a_group(scene)
+        with lost_bindings(scene, "p2"):
+            await place(scene, "p1", "p2")
+            await asyncio.sleep(30)
+            await place(scene, "other", group="")
+            await are_bound(scene, 2)
+            assert [record.result for record in scene.attempts.of("other")] == [AttemptResult.DECIDED]
+        await are_bound(scene, 3)
 
 
 _EXPRESSIONS: Final = [{"key": f"k{number}", "operator": "DoesNotExist"} for number in range(600)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from fleet.clock import SECOND, Clock, epoch_nanoseconds
 from fleet.framework.policy.resource_requests import parse_needs
@@ -48,6 +48,8 @@ class GroupProgress:
     """In the order in which this process has learned of groups."""
     plan: dict[PlacementKey, frozenset[str]] = field(default_factory=dict)
     """Members that are to be bound, until they are."""
+    reserved: set[PlacementKey] = field(default_factory=set)
+    """Members of the plan whose attempts have reserved their room."""
     uids: dict[PlacementKey, str] = field(default_factory=dict)
     since: int | None = None
     """Since when it waits."""
@@ -64,6 +66,17 @@ class GroupProgress:
     """How often until it was refused."""
     is_split: bool = False
     """It was refused without members that had attempts of their own."""
+
+
+class _Kept(NamedTuple):
+    """What is kept for a group until it is bound."""
+
+    all: tuple[Nomination, ...] = ()
+    unreserved: tuple[Nomination, ...] = ()
+    """What no attempt has reserved: its room would count twice."""
+
+
+_NOTHING_KEPT: Final = _Kept()
 
 
 class GroupReports(Protocol):
@@ -106,11 +119,13 @@ class Groups:
         quotas: QuotaLedger,
         *,
         requests_of: Callable[[Metadata], str | None],
+        is_reserved: Callable[[str, PlacementKey], bool],
         clock: Clock,
     ) -> None:
-        """Construct it before the caches are filled. `requests_of` reads what a placement needs."""
+        """Construct it before the caches are filled. `requests_of` reads what a placement needs, `is_reserved` whether
+        its attempt has reserved room on a cluster."""
         self._caches, self._table, self._companions, self._quotas = caches, table, companions, quotas
-        self._requests_of, self._clock = requests_of, clock
+        self._requests_of, self._is_reserved, self._clock = requests_of, is_reserved, clock
         self.reports: GroupReports
         self.rooms: KeptRoom
         self._group_of: dict[PlacementKey, PlacementKey] = {}
@@ -119,7 +134,7 @@ class Groups:
         self._refused: set[PlacementKey] = set()
         """Those with a message."""
         self._numbers = count()
-        self._kept: dict[PlacementKey, tuple[Nomination, ...]] = {}
+        self._kept: dict[PlacementKey, _Kept] = {}
         """By group."""
         self._helped: dict[PlacementKey, set[PlacementKey]] = {}
         """By placement whose attempt has given something back, the groups that it may help."""
@@ -249,6 +264,9 @@ class Groups:
         if not before:
             progress.degraded = ""
         progress.plan.update(plan)
+        progress.reserved = {
+            key for key, on in progress.plan.items() if all(self._is_reserved(cluster, key) for cluster in on)
+        }
         progress.uids.update({key: self._read_uid(key) for key in plan})
         self._nominate(group)
         try:
@@ -258,6 +276,15 @@ class Groups:
             self._nominate(group)
             self.reports.enqueue_status(group)
             raise
+
+    def note_release(self, key: PlacementKey) -> None:
+        """What the attempt of a member has reserved is about to be given back: until it is bound or lost, its room is
+        kept all the same."""
+        group = self._group_of.get(key)
+        progress = None if group is None else self._progress.get(group)
+        if group is not None and progress is not None and key in progress.reserved:
+            progress.reserved.discard(key)
+            self._nominate(group)
 
     def note_result(self, record: AttemptRecord) -> None:
         """After the attempt of a member."""
@@ -395,18 +422,22 @@ class Groups:
     def _nominate(self, *groups: PlacementKey) -> None:
         """After a change of these groups. Room that is kept no longer may help others, also if a binding has taken it:
         until now it counted twice."""
-        before = {group: self._kept.pop(group, ()) for group in groups}
-        after = {group: tuple(self._list_nominations(group)) for group in groups}
-        self._kept |= {group: kept for group, kept in after.items() if kept}
-        in_order = sorted(self._kept, key=lambda group: self._progress[group].number)
-        kept = tuple(chain.from_iterable(self._kept[group] for group in in_order))
-        self._table.nominate(kept, keeper="groups")
-        self._quotas.keep(kept, keeper="groups")
+        before = {group: self._kept.pop(group, _NOTHING_KEPT) for group in groups}
+        after = {group: self._build_kept(group) for group in groups}
+        self._kept |= {group: kept for group, kept in after.items() if kept.all}
+        in_order = [self._kept[group] for group in sorted(self._kept, key=lambda group: self._progress[group].number)]
+        self._table.nominate(tuple(chain.from_iterable(kept.unreserved for kept in in_order)), keeper="groups")
+        self._quotas.keep(chain.from_iterable(kept.all for kept in in_order), keeper="groups")
         for group in sorted(groups, key=str):
-            for nomination in before[group]:
-                if nomination not in after[group]:
+            for nomination in before[group].unreserved:
+                if nomination not in after[group].unreserved:
                     key = PlacementKey.parse(nomination.placement)
                     self.reports.report_freed(nomination.cluster, nomination.requests, key)
+
+    def _build_kept(self, group: PlacementKey) -> _Kept:
+        reserved = {str(key) for key in self._progress[group].reserved} if group in self._progress else ()
+        kept = tuple(self._list_nominations(group))
+        return _Kept(kept, tuple(each for each in kept if each.placement not in reserved))
 
     def _list_nominations(self, group: PlacementKey) -> Iterator[Nomination]:
         progress = self._progress.get(group)

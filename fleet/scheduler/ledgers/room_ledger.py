@@ -127,6 +127,8 @@ class RoomLedger:
         self._caches, self._requests_of, self._book = caches, requests_of, book
         self._residents = residents
         self.on_freed = on_freed
+        self.on_release: Callable[[PlacementKey], None] = lambda _: None
+        """Called before what is reserved for a placement is given back."""
         self._rooms: dict[str, _ClusterRoom] = {}
         self._needs: dict[PlacementKey, Needs] = {}
         """Of the placements that request anything."""
@@ -180,6 +182,7 @@ class RoomLedger:
     def _release(self, cluster: str, key: PlacementKey) -> None:
         room = self._rooms.get(cluster)
         if room is not None:
+            self.on_release(key)
             before = room.booked
             room.release(key)
             self._settle_freed(cluster, room, before, key)

@@ -45,7 +45,9 @@ class AsyncQueue:
         """Of its last attempt, with those whose answer is pending; None while it is in flight, and for a key that is
         not queued."""
         item = self._queue.get(key)
-        return None if item is None or item.state is ItemState.IN_FLIGHT else item.rejectors | item.pending
+        if item is None or item.state is ItemState.IN_FLIGHT:
+            return None
+        return item.rejectors | item.pending if item.pending else item.rejectors
 
     def count_active(self) -> int:
         return self._queue.count_active()
