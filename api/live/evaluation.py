@@ -1,7 +1,8 @@
 """Decisions that answers explain: the one the scheduler would make now, and recorded ones, evaluated again.
 
-Small policies on small fleets are evaluated on the event loop, which takes a few milliseconds. Everything else runs in
-a thread: large policies and fleets, proposals, and recorded decisions, which have a profile of their own. What a thread
+Small policies on small fleets are decided on the event loop, which takes a few milliseconds. Everything else runs in a
+thread: searches for fixes, large policies and fleets, proposals, and recorded decisions, which have a profile of their
+own. What a thread
 reads of the live state are values that do not change: a frame, views of objects, compiled policies. They are collected
 on the event loop before. Records are read before the turn, in the threads of the history reader: a database that hangs
 keeps no evaluation waiting.
@@ -43,7 +44,7 @@ T = TypeVar("T")
 
 PARTS_ON_LOOP: Final = 32
 CLUSTERS_ON_LOOP: Final = 500
-"""The largest policy and fleet whose evaluation, with suggestions, is worth no thread: it takes some 10 ms."""
+"""The largest policy and fleet whose decision is worth no thread."""
 _LARGE_DOCUMENT: Final = 8 * 1024
 """Bytes of a recorded or proposed one, from which on its policy counts as large. It has some hundred parts."""
 _MAX_CACHED: Final = 32

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -70,9 +70,6 @@ from fleet.history import HistoryAttempt
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.timestamps import format_timestamp
 from fleet.scheduler.attempt_record import AttemptResult
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 FixMode = Literal["none", "fast", "deep"]
 
@@ -211,7 +208,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
             inputs = _Inputs(
                 query, record, evaluated, visibility, may_edit_clusters, present_fixes, queue, held, context
             )
-            answer = await _run(query, evaluated, _build_answer, inputs)
+            answer = await evaluated.lane.thread.run(_build_answer, inputs)
         version = None if place is None else place.version
         if backend.explains_other and record.placement is not None and evaluated.attempt is None:
             evaluation = await compare_with_bound(backend, record.placement, evaluated, visibility)
@@ -289,16 +286,7 @@ async def _search_present_fixes(
     if present is None or present is evaluated or not is_needed:
         return None
     async with present.turn():
-        return await _run(query, present, _search_fixes, query, present, explained=evaluated)
-
-
-async def _run(
-    query: WhyQuery, evaluated: EvaluatedDecision, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-) -> T:
-    """In the thread for a deep search, which takes some 100 ms also where policy and fleet are small."""
-    if query.fixes == "deep":
-        return await evaluated.lane.thread.run(function, *args, **kwargs)
-    return await evaluated.run(function, *args, **kwargs)
+        return await present.lane.thread.run(_search_fixes, query, present, explained=evaluated)
 
 
 def _search_fixes(

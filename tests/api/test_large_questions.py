@@ -157,7 +157,7 @@ async def test_what_is_simulated_is_encoded_apart_from_the_event_loop(stage: Sta
 
 
 @staged
-async def test_a_deep_search_is_made_apart_from_the_event_loop_for_small_policies_too(stage: Stage) -> None:
+async def test_fixes_are_searched_apart_from_the_event_loop_for_small_policies_too(stage: Stage) -> None:
     """Of the present state, be it explained by the record or by itself."""
     threads: list[int] = []
 
@@ -170,9 +170,9 @@ async def test_a_deep_search_is_made_apart_from_the_event_loop_for_small_policie
 
     with pytest.MonkeyPatch.context() as patching:
         patching.setattr(service, "find_fixes", find_noted)
-        assert (await stage.get("/v1/placements/-/big/why?fixes=deep")).status_code == 200
+        assert (await stage.get("/v1/placements/-/big/why?limit=4")).status_code == 200
         patching.setattr(service, "_describes_present", does_not_describe)
-        assert (await stage.get("/v1/placements/-/big/why?fixes=deep&limit=3")).status_code == 200
+        assert (await stage.get("/v1/placements/-/big/why?limit=3")).status_code == 200
 
     assert len(threads) == 2
     assert threading.get_ident() not in threads
