@@ -32,7 +32,7 @@ REQUESTS := 100000
 # Of `make kills`: what is killed is all, or one of up, controller, api, etcd and postgresql.
 KILLS := 1000
 PROCESS := all
-# Of `make soak`, after a tenth of them for warming up.
+# Of `make soak`, after a tenth of them, and eleven minutes, for warming up.
 EVENTS := 1000000
 IGNORE :=
 # Of `make audit`: a folder or archive in the OSV format. None is part of the repository.

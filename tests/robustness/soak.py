@@ -1,8 +1,8 @@
 """The growth of resident memory of hub, controller and API over many events: `make soak`.
 
-Writers heartbeat and relabel clusters, change and ask about placements, and create and delete other objects. After a
-warm-up of a tenth of the events, the table shows what each process has grown by, as MiB per 100,000 events, and how
-large the files of the history are, which is kept small by its retention.
+Writers heartbeat and relabel clusters, change and ask about placements, and create and delete other objects. They warm
+up for a tenth of the events, and until the retention of the history has run once. The table shows what each process has
+grown by since, as MiB per 100,000 events, and how large the files of the history are.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import asyncio
 import os
 import sys
 import tempfile
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -29,6 +31,7 @@ from tests.robustness.requests import request
 WRITERS: Final = 8
 ROWS: Final = 10
 _RETENTION: Final = ("recorder.history.maxAttempts=5000", "recorder.history.maxMiB=8")
+_SECONDS_TO_RETENTION: Final = 660
 """The history looks every ten minutes whether it is too large."""
 _MIB: Final = 1024 * 1024
 
@@ -64,13 +67,12 @@ async def _measure(folder: Path, hub: HubProcess, fleet: FleetProcesses, events:
         writers = [asyncio.create_task(_write(world, number)) for number in range(WRITERS)]
         writers.append(asyncio.create_task(_ask(fleet)))
         try:
+            warm_up_ends = time.monotonic() + _SECONDS_TO_RETENTION
+            warm = await _write_until(hub, writers, start + events // 10)
+            while time.monotonic() < warm_up_ends:
+                warm = await _write_until(hub, writers, warm + 1)
             for row in range(ROWS + 1):
-                due = start + events // 10 + events * row // ROWS
-                while (revision := await _read_revision(hub)) < due:
-                    await asyncio.wait(writers, timeout=0.5, return_when=asyncio.FIRST_EXCEPTION)
-                    for writer in writers:
-                        if writer.done():
-                            writer.result()
+                revision = await _write_until(hub, writers, warm + events * row // ROWS)
                 memory = {name: _read_memory(process) for name, process in processes.items()}
                 files = fleet.history_file.parent.glob(f"{fleet.history_file.name}*")
                 history = sum(file.stat().st_size for file in files) / _MIB
@@ -81,6 +83,16 @@ async def _measure(folder: Path, hub: HubProcess, fleet: FleetProcesses, events:
                 writer.cancel()
             await asyncio.wait(writers)
     return samples
+
+
+async def _write_until(hub: HubProcess, writers: Iterable[asyncio.Task[None]], due: int) -> int:
+    """The revision of the hub, which is at least that."""
+    while (revision := await _read_revision(hub)) < due:
+        await asyncio.wait(writers, timeout=0.5, return_when=asyncio.FIRST_EXCEPTION)
+        for writer in writers:
+            if writer.done():
+                writer.result()
+    return revision
 
 
 async def _write(world: World, number: int) -> None:
