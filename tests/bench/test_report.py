@@ -262,6 +262,14 @@ def are_kept(*figures: Figure, within: list[float]) -> bool:
     return [one.target for one in figures] == within and not any(one.misses_target for one in figures)
 
 
+def test_P_03_P_04_P_05_what_goes_on_beside_slows_placements_little() -> None:
+    assert are_kept(*recorded("P-03"), *recorded("P-04"), *recorded("P-05"), within=[90, 85, 80])
+
+
+def test_P_07_placements_stay_away_from_others_at_ninety_a_second() -> None:
+    assert are_kept(*recorded("P-07"), within=[90])
+
+
 def test_P_09_a_cluster_that_joins_costs_no_attempt_and_little_time() -> None:
     assert are_kept(*recorded("P-09"), within=[50, 0])
 
