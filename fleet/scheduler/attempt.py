@@ -467,8 +467,11 @@ class AttemptRunner:
         return inputs, decision
 
     def _read_quotas(self, scope: AttemptScope) -> None:
-        if scope.framework.profile.reads_quotas:
-            scope.request = replace(scope.request, quotas=self._quotas_of(scope.record.key))
+        if not scope.framework.profile.reads_quotas:
+            return
+        quotas = self._quotas_of(scope.record.key)
+        if quotas != scope.request.quotas:
+            scope.request = replace(scope.request, quotas=quotas)
 
     def _note_chosen(self, key: PlacementKey, decision: Decision, bindings: tuple[Binding, ...]) -> None:
         """In place of what an earlier decision of the attempt chose."""
