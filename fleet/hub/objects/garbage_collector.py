@@ -215,6 +215,9 @@ class GarbageCollector:
                 yield kind, entry
 
     def _remove_finalizer(self, kind: Kind, entry: StoredEntry, name: str) -> None:
+        if entry.finalizers == (name,):
+            self._watch_durability(self._objects.remove(kind, entry))
+            return
         document = entry.document()
         left = [finalizer for finalizer in document["metadata"].get("finalizers") or () if finalizer != name]
         document["metadata"]["finalizers"] = left

@@ -326,12 +326,13 @@ class ObjectLifecycle:
             self._check_deletable_namespace(kind, entry)
         finalizers = compute_finalizers(kind, entry, options)
         if not finalizers and kind.resource != NAMESPACES:
-            return self._remove(kind, entry, options)
+            return self.remove(kind, entry, dry_run=options.dry_run)
         return self._mark_terminating(kind, entry, finalizers, options)
 
-    def _remove(self, kind: Kind, entry: StoredEntry, options: DeletionOptions) -> AcceptedWrite:
+    def remove(self, kind: Kind, entry: StoredEntry, *, dry_run: bool = False) -> AcceptedWrite:
+        """At once: nothing has to be done before."""
         body = encode(statuses.build_success(kind, entry.name, entry.uid))
-        if options.dry_run:
+        if dry_run:
             return AcceptedWrite(200, body, entry=entry)
         _, durable = self._store.remove(stored_resource(kind), entry)
         return AcceptedWrite(200, body, durable, entry=entry)

@@ -283,6 +283,20 @@ def test_deleting_a_large_object_collects_no_garbage(ask: Asker) -> None:
     assert ask.names(ROLES) == ["kept"]
 
 
+def test_deleting_a_large_object_in_the_foreground_collects_no_garbage(ask: Asker) -> None:
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}] * 10_000
+    owner = ask("POST", ROLES, {"metadata": {"name": "owner"}, "rules": rules}).json["metadata"]["uid"]
+    reference = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "name": "owner", "uid": owner}
+    owned = {"name": "owned", "ownerReferences": [{**reference, "blockOwnerDeletion": True}]}
+    assert ask("POST", ROLES, {"metadata": owned, "rules": rules}).code == 201
+
+    options = {"propagationPolicy": "Foreground"}
+    assert count_collections(lambda: ask("DELETE", f"{ROLES}/owner", options)) == 0
+    assert ask.names(ROLES) == ["owned", "owner"]
+    assert count_collections(ask.settle) == 0
+    assert ask.names(ROLES) == []
+
+
 def test_a_thread_does_not_wait_for_a_loop_that_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "_LOOK_EVERY", 0.01)
     hub = Hub(TOKENS)
