@@ -2,10 +2,9 @@
 
 Small policies on small fleets are decided on the event loop, which takes a few milliseconds. Everything else runs in a
 thread: searches for fixes, large policies and fleets, proposals, and recorded decisions, which have a profile of their
-own. What a thread
-reads of the live state are values that do not change: a frame, views of objects, compiled policies. They are collected
-on the event loop before. Records are read before the turn, in the threads of the history reader: a database that hangs
-keeps no evaluation waiting.
+own. What a thread reads of the live state are values that do not change: a frame, views of objects, compiled policies.
+They are collected on the event loop before. Records are read before the turn, in the threads of the history reader: a
+database that hangs keeps no evaluation waiting.
 """
 
 from __future__ import annotations

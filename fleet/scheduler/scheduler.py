@@ -157,7 +157,7 @@ class Scheduler:
             is_reserved=lambda cluster, key: self._room.find_reserved(cluster, key) is not None,
             clock=clock,
         )
-        self._room.on_release = self._groups.note_release
+        self._room.on_reservation = self._groups.note_reservation
         plugin_timer = PluginTimer(metrics)
         self._hook_calls = HookCalls(threads=settings.evaluation.parallelism, observe=metrics.observe_hook)
         self.frameworks = build_configured_frameworks(

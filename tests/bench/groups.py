@@ -164,7 +164,7 @@ GROUPS: Final = (
         "The scheduler on a hub in its own process",
         "The whole scheduler with its informers, queue and writes, and a hub of dictionaries, in one process: "
         "placements of 3 picks per second of processor time, the hub's part included. Rate kept is the rate beside "
-        "something else against that of a second scheduler in the same run, five disturbances at a time in which 680 "
+        "something else against that of a second scheduler in the same run, five disturbances at a time in which 690 "
         "are placed. Kept with options is the default profile's part of what a placement with options costs.",
         scheduling,
     ),

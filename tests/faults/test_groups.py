@@ -289,6 +289,22 @@ async def test_X_18_a_group_that_waits_is_not_tried_again_for_placements_that_do
 
 
 @virtual
+async def test_X_18_a_group_that_comes_again_is_decided_anew(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="1")
+        for name in ("web", "db"):
+            await a_group(scene, name)
+            await place(scene, f"{name}-1", f"{name}-2", group=name)
+        await asyncio.sleep(30)
+        await scene.world.delete(GROUP, "web")
+        await join(scene.world, "dub", cpu="1")
+        await are_bound(scene, 2)
+        await a_group(scene)
+        await join(scene.world, "lux", cpu="2")
+        await are_bound(scene, 4)
+
+
+@virtual
 async def test_X_18_the_minimum_is_edited_while_the_group_waits(tmp_path: Path) -> None:
     async with a_scene(tmp_path, GROUPS) as scene:
         await join(scene.world, "ams", cpu="2")
@@ -610,6 +626,26 @@ def ask_on_dub(cluster: str) -> tuple[Status, timedelta] | None:
     return (Status.new(Code.WAIT, "ask the owner"), timedelta(minutes=30)) if cluster == "dub" else None
 
 
+@virtual
+async def test_X_18_a_first_attempt_that_is_refused_is_followed_by_another_for_room_given_back_meanwhile(
+    tmp_path: Path,
+) -> None:
+    answers = iter((lambda: asyncio.sleep(5), lambda: Status.new(Code.UNSCHEDULABLE, "not now")))
+    with acting_plugins(tmp_path) as script:
+        async with a_scene(tmp_path, ASKING) as scene:
+            await join(scene.world, "ams", cpu="3")
+            await place(scene, "other", group="")
+            await are_bound(scene, 1)
+            script.answers["First", "reserve"] = lambda _: next(answers, lambda: None)()
+            await a_group(scene)
+            await place(scene, "p1", "p2")
+            await asyncio.sleep(2)
+            assert scene.attempts.of("p1") == scene.attempts.of("p2") == []
+            await scene.world.delete(CLUSTER_SCOPED.placement, "other")
+            await asyncio.sleep(60)
+            assert await list_bound_by(scene.world) == {"p1": "ams", "p2": "ams"}
+
+
 async def is_gone(scene: Scene, name: str) -> bool:
     return await scene.world.find(CLUSTER_SCOPED.placement, name) is None
 
@@ -708,11 +744,13 @@ async def test_Q_38_a_member_that_comes_while_the_others_are_being_refused_is_tr
             await are_bound(scene, 5)
 
 
+_REGION_A: Final = [{"labelSelector": {"matchLabels": {"region": "a"}}}]
+_IN_A: Final = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": _REGION_A}}
+IN_REGION_A: Final = {**ONE, "affinity": {"clusterAffinity": _IN_A}}
+
+
 @virtual
 async def test_X_18_room_of_a_planned_member_is_kept_while_it_is_tried_again(tmp_path: Path) -> None:
-    term = {"labelSelector": {"matchLabels": {"region": "a"}}}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [term]}}
-    on_ams = {**ONE, "affinity": {"clusterAffinity": required}}
     with acting_plugins(tmp_path) as script:
         script.answers["First", "reserve"] = lambda cluster: asyncio.sleep(15) if cluster == "dub" else None
         async with a_scene(tmp_path, ASKING) as scene:
@@ -721,17 +759,86 @@ async def test_X_18_room_of_a_planned_member_is_kept_while_it_is_tried_again(tmp
             await scene.world.relabel("ams", region="a")
             await a_group(scene)
             with lost_bindings(scene, "p2"):
-                await place(scene, "p1", "p2", policy=on_ams)
+                await place(scene, "p1", "p2", policy=IN_REGION_A)
                 await asyncio.sleep(15)
                 await place(scene, "slow", group="", policy={"placementType": "PickFixed", "clusterNames": ["dub"]})
                 await asyncio.sleep(1)
                 tried = len(scene.attempts.of("p2"))
-                await place(scene, "other", group="", policy=on_ams)
+                await place(scene, "other", group="", policy=IN_REGION_A)
                 await asyncio.sleep(10)
                 assert tried == len(scene.attempts.of("p2")) > 0, "it waits for the decisions before its own"
                 await asyncio.sleep(20)
             await are_bound(scene, 3)
             assert await list_bound_by(scene.world) == {"p1": "ams", "p2": "ams", "slow": "dub"}
+
+
+@virtual
+async def test_X_18_room_is_kept_where_the_first_binding_of_a_member_is_deleted_before_the_second_is_written(
+    tmp_path: Path,
+) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        for cluster in ("ams", "dub"):
+            await join(scene.world, cluster, cpu="1")
+        await scene.world.relabel("ams", region="a")
+        await a_group(scene)
+        with lost_bindings(scene, "dub", after=6):
+            await place(scene, "p1", policy={"placementType": "PickFixed", "clusterNames": ["ams", "dub"]})
+            await are_bound(scene, 1)
+            await place(scene, "other", group="", policy=IN_REGION_A)
+            await asyncio.sleep(2)
+            (binding,) = await scene.world.all(CLUSTER_SCOPED.binding)
+            assert binding["spec"]["targetCluster"] == "ams"
+            await scene.world.delete(CLUSTER_SCOPED.binding, binding["metadata"]["name"])
+            await asyncio.sleep(40)
+        await are_bound(scene, 2)
+        assert scene.sample("fleet_room_booked", resource="cpu") == 2
+        assert await scene.world.in_use("other") == set()
+
+
+@virtual
+async def test_X_18_what_a_second_attempt_has_reserved_counts_once_while_it_waits(tmp_path: Path) -> None:
+    with acting_plugins(tmp_path) as script:
+        async with a_scene(tmp_path, ASKING) as scene:
+            await join(scene.world, "ams", cpu="3")
+            await a_group(scene)
+            with lost_bindings(scene, "p2"):
+                await place(scene, "p1", "p2")
+                await are_bound(scene, 1)
+                script.answers["First", "permit"] = lambda _: (Status.new(Code.WAIT, "ask"), timedelta(minutes=30))
+                await asyncio.sleep(120)
+                script.answers.clear()
+                await place(scene, "other", group="")
+                await are_bound(scene, 2)
+
+
+@virtual
+async def test_X_18_a_plan_that_cannot_be_stored_changes_nothing_of_those_that_were_bound_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="4")
+        await a_group(scene, minCount=1)
+        call, is_late = scene.hub.call, False
+
+        async def call_slowly(request: Request) -> bytes:
+            body = request.body or b""
+            if request.is_write and "bindings" in request.path and b"p2" in body:
+                await asyncio.sleep(10)
+            if is_late and request.is_write and "groups/web" in request.path and b'"p1"' in body:
+                await asyncio.sleep(20)
+                raise Unreachable("scripted")
+            return await call(request)
+
+        monkeypatch.setattr(scene.hub, "call", call_slowly)
+        await place(scene, "p2")
+        await asyncio.sleep(3)
+        is_late = True
+        await place(scene, "p1")
+        await asyncio.sleep(60)
+        is_late = False
+        await are_bound(scene, 2)
+        await asyncio.sleep(60)
+        assert "targets" not in await read_status(scene)
 
 
 # --- after the group was bound ----------------------------------------------------------------------------------------
@@ -914,12 +1021,13 @@ async def test_X_18_a_planned_member_keeps_its_room_while_its_large_policy_is_re
 
 
 @contextmanager
-def lost_bindings(scene: Scene, placement: str) -> Iterator[None]:
-    """What is written to the bindings of the placement does not reach the hub."""
+def lost_bindings(scene: Scene, name: str, *, after: float = 0) -> Iterator[None]:
+    """What is written to bindings that name the placement or cluster does not reach the hub."""
     call = scene.hub.call
 
     async def lose(request: Request) -> bytes:
-        if request.is_write and "bindings" in request.path and placement.encode() in (request.body or b""):
+        if request.is_write and "bindings" in request.path and name.encode() in (request.body or b""):
+            await asyncio.sleep(after)
             raise Unreachable("scripted")
         return await call(request)
 

@@ -48,8 +48,6 @@ class GroupProgress:
     """In the order in which this process has learned of groups."""
     plan: dict[PlacementKey, frozenset[str]] = field(default_factory=dict)
     """Members that are to be bound, until they are."""
-    reserved: set[PlacementKey] = field(default_factory=set)
-    """Members of the plan whose attempts have reserved their room."""
     uids: dict[PlacementKey, str] = field(default_factory=dict)
     since: int | None = None
     """Since when it waits."""
@@ -134,6 +132,8 @@ class Groups:
         self._refused: set[PlacementKey] = set()
         """Those with a message."""
         self._numbers = count()
+        self._planning: set[PlacementKey] = set()
+        """Those with a plan."""
         self._kept: dict[PlacementKey, _Kept] = {}
         """By group."""
         self._helped: dict[PlacementKey, set[PlacementKey]] = {}
@@ -264,26 +264,23 @@ class Groups:
         if not before:
             progress.degraded = ""
         progress.plan.update(plan)
-        progress.reserved = {
-            key for key, on in progress.plan.items() if all(self._is_reserved(cluster, key) for cluster in on)
-        }
         progress.uids.update({key: self._read_uid(key) for key in plan})
         self._nominate(group)
         try:
             await self.reports.store(group)
         except BaseException:
-            progress.plan = before
+            for key in plan.keys() & progress.plan.keys():  # others may have been bound or lost meanwhile
+                progress.plan.pop(key)
+                progress.plan |= {key: before[key]} if key in before else {}
             self._nominate(group)
             self.reports.enqueue_status(group)
             raise
 
-    def note_release(self, key: PlacementKey) -> None:
-        """What the attempt of a member has reserved is about to be given back: until it is bound or lost, its room is
+    def note_reservation(self, key: PlacementKey) -> None:
+        """The attempt of a placement has reserved room, or given it back: until a member is bound or lost, its room is
         kept all the same."""
         group = self._group_of.get(key)
-        progress = None if group is None else self._progress.get(group)
-        if group is not None and progress is not None and key in progress.reserved:
-            progress.reserved.discard(key)
+        if group in self._planning and key in self._progress[group].plan:
             self._nominate(group)
 
     def note_result(self, record: AttemptRecord) -> None:
@@ -317,7 +314,7 @@ class Groups:
 
     def _list_plans(self, key: PlacementKey) -> list[PlacementKey]:
         """Of the groups that are binding the member."""
-        return [name for name, progress in self._progress.items() if key in progress.plan]
+        return sorted(name for name in self._planning if key in self._progress[name].plan)
 
     def _complete(self, group: PlacementKey, key: PlacementKey) -> None:
         progress = self.find_progress(group)
@@ -393,6 +390,7 @@ class Groups:
         self._leads = True
         self._progress.clear()
         self._refused.clear()
+        self._planning.clear()
         self._helped.clear()
         for name in list(self.list_names()):
             present = self.find(name)
@@ -422,6 +420,8 @@ class Groups:
     def _nominate(self, *groups: PlacementKey) -> None:
         """After a change of these groups. Room that is kept no longer may help others, also if a binding has taken it:
         until now it counted twice."""
+        for group in groups:
+            (self._planning.add if self._find_plan(group) else self._planning.discard)(group)
         before = {group: self._kept.pop(group, _NOTHING_KEPT) for group in groups}
         after = {group: self._build_kept(group) for group in groups}
         self._kept |= {group: kept for group, kept in after.items() if kept.all}
@@ -430,18 +430,21 @@ class Groups:
         self._quotas.keep(chain.from_iterable(kept.all for kept in in_order), keeper="groups")
         for group in sorted(groups, key=str):
             for nomination in before[group].unreserved:
-                if nomination not in after[group].unreserved:
+                if nomination not in after[group].all:
                     key = PlacementKey.parse(nomination.placement)
                     self.reports.report_freed(nomination.cluster, nomination.requests, key)
 
     def _build_kept(self, group: PlacementKey) -> _Kept:
-        reserved = {str(key) for key in self._progress[group].reserved} if group in self._progress else ()
         kept = tuple(self._list_nominations(group))
-        return _Kept(kept, tuple(each for each in kept if each.placement not in reserved))
+        unreserved = (each for each in kept if not self._is_reserved(each.cluster, PlacementKey.parse(each.placement)))
+        return _Kept(kept, tuple(unreserved))
+
+    def _find_plan(self, group: PlacementKey) -> Placed:
+        progress = self._progress.get(group)
+        return {} if progress is None else progress.plan
 
     def _list_nominations(self, group: PlacementKey) -> Iterator[Nomination]:
-        progress = self._progress.get(group)
-        for key, clusters in {} if progress is None else progress.plan.items():
+        for key, clusters in self._find_plan(group).items():
             placement = self._caches.placement(key)
             if placement is None:
                 continue

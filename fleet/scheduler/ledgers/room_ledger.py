@@ -127,8 +127,8 @@ class RoomLedger:
         self._caches, self._requests_of, self._book = caches, requests_of, book
         self._residents = residents
         self.on_freed = on_freed
-        self.on_release: Callable[[PlacementKey], None] = lambda _: None
-        """Called before what is reserved for a placement is given back."""
+        self.on_reservation: Callable[[PlacementKey], None] = lambda _: None
+        """Called when an attempt has reserved room, or given it back, before `on_freed`."""
         self._rooms: dict[str, _ClusterRoom] = {}
         self._needs: dict[PlacementKey, Needs] = {}
         """Of the placements that request anything."""
@@ -154,6 +154,7 @@ class RoomLedger:
             room.reserve(key, requests)
         self._reserved.setdefault(key, set()).add(cluster)
         self._settle(cluster, room, before)
+        self.on_reservation(key)
         if self._residents is not None:
             self._residents.reserve(key, cluster)
 
@@ -182,9 +183,10 @@ class RoomLedger:
     def _release(self, cluster: str, key: PlacementKey) -> None:
         room = self._rooms.get(cluster)
         if room is not None:
-            self.on_release(key)
-            before = room.booked
+            before, was_reserved = room.booked, key in room.reserved
             room.release(key)
+            if was_reserved:
+                self.on_reservation(key)
             self._settle_freed(cluster, room, before, key)
         if self._residents is not None:
             self._residents.release(key, cluster)
