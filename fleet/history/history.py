@@ -56,6 +56,7 @@ class History(Queries):
             pace=pace,
             keeps_inputs=keeps_inputs,
             run_retention=self._run_retention,
+            most_growth=limits.max_mib * _MIB // 4,
             monitor=self._monitor,
         )
 

@@ -109,6 +109,12 @@ class Batch:
     at: int = 0
 
     @property
+    def size(self) -> int:
+        """Bytes that it adds to those that retention counts, but for a few."""
+        bodies = sum(len(entry.columns or b"") + len(entry.inputs or b"") + _ROW_OVERHEAD for entry in self.entries)
+        return bodies + sum(len(row["body"]) for row in self.journal)
+
+    @property
     def folded(self) -> int:
         return sum(fold.more for fold in self.folds.values()) + sum(entry.repeats for entry in self.entries)
 

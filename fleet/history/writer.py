@@ -35,6 +35,7 @@ from fleet.history.storage.rows import build_attempt
 from fleet.history.storage.schema import ensure_schema
 
 _HOUSEKEEPING: Final = 600.0  # seconds between two rounds of retention
+_BUSY_HOUSEKEEPING: Final = 30.0  # if enough was written since the last one
 _DOUBLINGS: Final = 6
 _PARTS: Final = ("columns", "inputs")
 
@@ -65,15 +66,17 @@ class HistoryWriter:
         pace: WriterTiming,
         keeps_inputs: bool,
         run_retention: Callable[[str], object],
+        most_growth: int,
         monitor: HistoryMonitor,
     ) -> None:
-        """`run_retention` removes old records; its argument is the session in use."""
+        """`run_retention` removes old records; its argument is the session in use. It does not wait for its time when
+        more than `most_growth` bytes have been written since."""
         self._database = database
         self._buffer = waiting
         self._clock = clock
         self._pace = pace
         self._keeps_inputs = keeps_inputs
-        self._run_retention = run_retention
+        self._run_retention, self._most_growth = run_retention, most_growth
         self._monitor = monitor
         self._generation = database.generation
         self._latest = LatestRecords()
@@ -83,6 +86,8 @@ class HistoryWriter:
         self._failures = 0
         self._deadline: float | None = None
         self._last_housekeeping = clock.monotonic()
+        self._growth = 0
+        """Bytes since then."""
         self._counters = {"written": 0, "folded": 0, "failed": 0}
         self.health = HistoryHealth()
         self._thread = threading.Thread(target=self._run, name="fleet-history-writer", daemon=True)
@@ -120,7 +125,7 @@ class HistoryWriter:
             if sources and not self._store_batch(sources):
                 return
             self._buffer.finish_batch()
-            if not self._buffer.is_closed and self._clock.monotonic() - self._last_housekeeping >= _HOUSEKEEPING:
+            if not self._buffer.is_closed and self._is_housekeeping_due():
                 self._run_housekeeping()
 
     def _next_batch(self) -> Sequence[AttemptSource]:
@@ -247,6 +252,7 @@ class HistoryWriter:
 
     def _record_success(self, batch: Batch) -> None:
         self._latest.confirm_written(batch)
+        self._growth += batch.size
         self._add_counts(written=len(batch.entries), folded=batch.folded)
         self._failures = 0
         is_recovered = self.health.unavailable_since is not None
@@ -306,8 +312,12 @@ class HistoryWriter:
     def _is_late(self) -> bool:
         return self._deadline is not None and self._clock.monotonic() >= self._deadline
 
+    def _is_housekeeping_due(self) -> bool:
+        interval = _BUSY_HOUSEKEEPING if self._growth > self._most_growth else _HOUSEKEEPING
+        return self._clock.monotonic() - self._last_housekeeping >= interval
+
     def _run_housekeeping(self) -> None:
-        self._last_housekeeping = self._clock.monotonic()
+        self._last_housekeeping, self._growth = self._clock.monotonic(), 0
         try:
             self._run_retention(self._journal.id)
         except Exception as error:

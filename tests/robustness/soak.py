@@ -32,7 +32,7 @@ WRITERS: Final = 8
 ROWS: Final = 10
 _RETENTION: Final = ("recorder.history.maxAttempts=5000", "recorder.history.maxMiB=8")
 _SECONDS_TO_RETENTION: Final = 660
-"""The history looks every ten minutes whether it is too large."""
+"""The history looks at the latest after ten minutes whether it is too large."""
 _MIB: Final = 1024 * 1024
 
 

@@ -49,6 +49,17 @@ def test_what_is_young_and_little_stays(open_history: OpenHistory) -> None:
     assert all(history.inputs(one.told.id) for one in offered)
 
 
+def test_what_grows_by_a_quarter_is_tidied_before_its_time(open_history: OpenHistory) -> None:
+    clock, fleet = FakeClock(), Fleet(a="a")
+    history = open_history(clock=clock, limits=RetentionLimits(max_mib=1))
+    offered = [heavy(fleet) for _ in range(20)]
+    for one in offered:
+        keep(history, one)
+        clock.advance(10)
+    assert history.size() < 1.5 * 1_048_576
+    assert kept(history) == ids(*offered)[-len(kept(history)) :]
+
+
 def test_old_attempts_go(open_history: OpenHistory) -> None:
     history = open_history(clock=FakeClock())
     young = an_attempt()
