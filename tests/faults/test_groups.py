@@ -646,6 +646,21 @@ async def test_X_18_a_first_attempt_that_is_refused_is_followed_by_another_for_r
             assert await list_bound_by(scene.world) == {"p1": "ams", "p2": "ams"}
 
 
+@virtual
+async def test_X_18_a_group_whose_members_are_all_refused_by_a_plugin_waits(tmp_path: Path) -> None:
+    with acting_plugins(tmp_path) as script:
+        script.answers["First", "reserve"] = lambda _: Status.new(Code.UNSCHEDULABLE, "not now")
+        async with a_scene(tmp_path, ASKING) as scene:
+            await join(scene.world, "ams", cpu="3")
+            await a_group(scene)
+            await place(scene, "p1", "p2")
+            await asyncio.sleep(60)
+            assert len(scene.attempts.of("p2")) == 1
+            script.answers.clear()
+            await join(scene.world, "dub", cpu="3")
+            await are_bound(scene, 2)
+
+
 async def is_gone(scene: Scene, name: str) -> bool:
     return await scene.world.find(CLUSTER_SCOPED.placement, name) is None
 

@@ -85,6 +85,9 @@ class GroupStore(Protocol):
 
     def list_in_flight(self, group: PlacementKey) -> set[PlacementKey]: ...
 
+    def begin_decision(self, group: PlacementKey) -> None:
+        """What has changed until now is seen by it."""
+
     def note_rejection(self, group: PlacementKey, message: str, *, is_split: bool) -> None:
         """With `is_split`, other members had attempts of their own: once these have ended, all are tried together."""
 
@@ -254,6 +257,7 @@ class GroupAttempt:
             if rules is None:
                 self._reject(None, f"GroupMissing: there is no group {self.name} any more")
                 return
+            self._store.begin_decision(self.name)
             if rules.unwinds:
                 self._reject(None, f"GroupUnwinding: bindings of group {self.name} are being given up")
                 return

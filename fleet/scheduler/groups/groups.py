@@ -60,8 +60,8 @@ class GroupProgress:
     """What was bound of the last plan is being given up."""
     changes: int = 0
     """How often something has changed that may help it."""
-    refused_at: int = 0
-    """How often until it was refused."""
+    seen: int = 0
+    """How often until it was last decided, or refused."""
     is_split: bool = False
     """It was refused without members that had attempts of their own."""
 
@@ -233,9 +233,13 @@ class Groups:
 
     # --- what attempts report -----------------------------------------------------------------------------------------
 
+    def begin_decision(self, group: PlacementKey) -> None:
+        progress = self.find_progress(group)
+        progress.seen = progress.changes
+
     def note_rejection(self, group: PlacementKey, message: str, *, is_split: bool) -> None:
         progress = self.find_progress(group)
-        progress.refused_at = progress.changes
+        progress.seen = progress.changes
         self._set_message(group, message)
         progress.is_split |= is_split
         if progress.since is None and not progress.was_scheduled:
@@ -300,7 +304,7 @@ class Groups:
             progress.is_split = False
             progress.changes += 1
             self.reports.requeue(self.list_siblings(record.key), "PlacementGroup/Together", in_flight=False)
-        if record.result is AttemptResult.REJECTED and progress.changes != progress.refused_at:
+        if record.result is AttemptResult.REJECTED and progress.changes != progress.seen:
             self.reports.requeue([record.key], "PlacementGroup/Missed")
 
     def note_gated(self, key: PlacementKey, message: str) -> None:
