@@ -273,9 +273,11 @@ class Groups:
         try:
             await self.reports.store(group)
         except BaseException:
-            for key in plan.keys() & progress.plan.keys():  # others may have been bound or lost meanwhile
-                progress.plan.pop(key)
-                progress.plan |= {key: before[key]} if key in before else {}
+            for key in plan:
+                if key in before and key in progress.plan:  # else it has been bound or lost meanwhile
+                    progress.plan[key] = before[key]
+                else:
+                    progress.plan.pop(key, None)
             self._nominate(group)
             self.reports.enqueue_status(group)
             raise
