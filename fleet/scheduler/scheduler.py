@@ -572,14 +572,10 @@ class Scheduler:
 
     def _seeks_room(self, key: PlacementKey) -> bool:
         """What other plugins have refused would be refused again, give its room back, and wake the next."""
-        rejectors = self.queue.find_rejectors(key)
-        if rejectors is None and self.queue.is_in_flight(key):
-            rejectors = self._loop.attempts.find_rejectors(key)
-            if rejectors is None:
-                return True
+        rejectors = self._find_rejectors(key)
         if rejectors is None:
-            return key in self._short_of_room
-        return bool(rejectors) and may_end_rejection(self._profile_of_key(key), rejectors, ROOM)
+            return key in self._short_of_room or self.queue.is_in_flight(key)
+        return may_end_rejection(self._profile_of_key(key), rejectors, ROOM)
 
     def _may_seek_room(self, key: PlacementKey) -> bool:
         """It may lack room where another filter had refused its last attempt."""
@@ -594,8 +590,10 @@ class Scheduler:
         self._groups.wake_waiting(f"Resident/{event} {placement}", may_help, giving=placement)
 
     def _find_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
-        is_in_flight = self.queue.is_in_flight(key)
-        return self._loop.attempts.find_rejectors(key) if is_in_flight else self.queue.find_rejectors(key)
+        rejectors = self.queue.find_rejectors(key)
+        if rejectors is None and self.queue.is_in_flight(key):
+            return self._loop.attempts.find_rejectors(key)
+        return rejectors
 
     def _compares_room(self, placement: Metadata) -> bool:
         """Whether it is scheduled here, by a profile that looks at room."""

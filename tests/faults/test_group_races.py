@@ -14,19 +14,13 @@ from fleet.kube.scopes import CLUSTER_SCOPED
 from tests.conftest import LONG
 from tests.faults.configured import Scene, a_scene
 from tests.faults.test_groups import GROUPS, a_group, place
-from tests.faults.test_room import join, list_bound_by
+from tests.faults.test_room import join, list_bound_by, within
 from tests.faults.virtual import virtual
 
 RACES: Final = 25 if LONG else 10
 SEEDS: Final = 40 if LONG else 3
 """1,000 races in the long form."""
 pytestmark = pytest.mark.timeout(600)
-
-
-def within(race: str) -> dict[str, Any]:
-    terms = {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"race": race}}}]}
-    affinity = {"clusterAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    return {"placementType": "PickN", "numberOfClusters": 1, "affinity": affinity}
 
 
 async def begin(scene: Scene, rng: Random, race: str) -> None:
@@ -44,7 +38,9 @@ async def begin(scene: Scene, rng: Random, race: str) -> None:
     for group in groups if comes_first else ():
         await a_group(scene, group, minCount=sizes[group], **spec)
     for member in members:
-        await place(scene, member, group=member.rpartition("-")[0], policy=within(race), cpu=str(rng.randint(1, 2)))
+        await place(
+            scene, member, group=member.rpartition("-")[0], policy=within(race=race), cpu=str(rng.randint(1, 2))
+        )
         await asyncio.sleep(rng.choice((0, 0, 0.2)))
     for group in () if comes_first else groups:
         await a_group(scene, group, **({"minCount": sizes[group]} if rng.random() < 0.5 else {}), **spec)

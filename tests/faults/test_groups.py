@@ -24,7 +24,7 @@ from fleet.worker_thread import WorkerThread
 from tests.e2e.hub import soon
 from tests.faults.acting import acting_plugins
 from tests.faults.configured import LatePlacements, Scene, a_scene
-from tests.faults.test_room import ONE, join, list_bound_by
+from tests.faults.test_room import ONE, join, list_bound_by, within
 from tests.faults.virtual import virtual
 
 GROUPS: Final = """
@@ -759,11 +759,6 @@ async def test_Q_38_a_member_that_comes_while_the_others_are_being_refused_is_tr
             await are_bound(scene, 5)
 
 
-_REGION_A: Final = [{"labelSelector": {"matchLabels": {"region": "a"}}}]
-_IN_A: Final = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": _REGION_A}}
-IN_REGION_A: Final = {**ONE, "affinity": {"clusterAffinity": _IN_A}}
-
-
 @virtual
 async def test_X_18_room_of_a_planned_member_is_kept_while_it_is_tried_again(tmp_path: Path) -> None:
     with acting_plugins(tmp_path) as script:
@@ -774,12 +769,12 @@ async def test_X_18_room_of_a_planned_member_is_kept_while_it_is_tried_again(tmp
             await scene.world.relabel("ams", region="a")
             await a_group(scene)
             with lost_bindings(scene, "p2"):
-                await place(scene, "p1", "p2", policy=IN_REGION_A)
+                await place(scene, "p1", "p2", policy=within(region="a"))
                 await asyncio.sleep(15)
                 await place(scene, "slow", group="", policy={"placementType": "PickFixed", "clusterNames": ["dub"]})
                 await asyncio.sleep(1)
                 tried = len(scene.attempts.of("p2"))
-                await place(scene, "other", group="", policy=IN_REGION_A)
+                await place(scene, "other", group="", policy=within(region="a"))
                 await asyncio.sleep(10)
                 assert tried == len(scene.attempts.of("p2")) > 0, "it waits for the decisions before its own"
                 await asyncio.sleep(20)
@@ -799,7 +794,7 @@ async def test_X_18_room_is_kept_where_the_first_binding_of_a_member_is_deleted_
         with lost_bindings(scene, "dub", after=6):
             await place(scene, "p1", policy={"placementType": "PickFixed", "clusterNames": ["ams", "dub"]})
             await are_bound(scene, 1)
-            await place(scene, "other", group="", policy=IN_REGION_A)
+            await place(scene, "other", group="", policy=within(region="a"))
             await asyncio.sleep(2)
             (binding,) = await scene.world.all(CLUSTER_SCOPED.binding)
             assert binding["spec"]["targetCluster"] == "ams"
@@ -892,8 +887,7 @@ async def test_a_bound_member_gives_up_what_its_policy_allows_no_longer(tmp_path
         await a_group(scene)
         await place(scene, "p1", "p2", policy={"placementType": "PickAll"})
         await are_bound(scene, 2)
-        terms = {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"x": "y"}}}]}
-        affinity = {"clusterAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        affinity = within(x="y")["affinity"]
         await scene.world.patch(CLUSTER_SCOPED.placement, "p1", {"spec": {"policy": {"affinity": affinity}}})
         await asyncio.sleep(300)
         assert await list_bound_to(scene) == [("ams", "Scheduled")]

@@ -14,6 +14,7 @@ from fleet.kube.scopes import CLUSTER_SCOPED
 from tests.e2e.hub import soon
 from tests.e2e.world import ANYTHING
 from tests.faults.configured import Scene, a_scene
+from tests.faults.test_room import ONE, within
 from tests.faults.virtual import virtual
 
 EXTENDED: Final = """
@@ -21,7 +22,6 @@ profiles:
 - {schedulerName: DefaultScheduler, base: ExtendedProfile}
 - {schedulerName: second, base: ExtendedProfile}
 """
-ONE: Final = {"placementType": "PickN", "numberOfClusters": 1}
 REGIONS: Final = {"ams": "eu", "dub": "eu", "nyc": "us", "sfo": "us"}
 
 
@@ -36,12 +36,6 @@ async def a_fleet(folder: Path, profiles: str = EXTENDED, *, after: Scene | None
             for name, region in REGIONS.items():
                 await scene.world.join(name, labels={"region": region, "name": name})
         yield scene
-
-
-def within(**labels: str) -> dict[str, Any]:
-    """One of the clusters with these labels."""
-    terms = {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": labels}}]}
-    return {**ONE, "affinity": {"clusterAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
 async def place(

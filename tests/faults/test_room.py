@@ -47,6 +47,12 @@ ONE: Final = {"placementType": "PickN", "numberOfClusters": 1}
 ALL: Final = {"placementType": "PickAll"}
 
 
+def within(**labels: str) -> dict[str, Any]:
+    """One of the clusters with these labels."""
+    terms = {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": labels}}]}
+    return {**ONE, "affinity": {"clusterAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
 async def join(world: World, name: str, *, cpu: str, free: str | None = None, at: datetime | None = None) -> None:
     await world.join(name)
     await report_usage(world, name, cpu=cpu, free=free, at=at)

@@ -50,7 +50,9 @@ class ResidentHints:
 def may_end_rejection(profile: CompiledProfile, rejectors: frozenset[str] | None, column: str) -> bool:
     """Whether a change of what plugins read under that name may: one of them has rejected a cluster. What others have
     refused would be refused again."""
-    return rejectors is None or any(
+    if not rejectors:
+        return rejectors is None
+    return any(
         judge.name in rejectors and column in getattr(judge.plugin, "READS", PluginTraits.READS)
         for judge in profile.judges
     )

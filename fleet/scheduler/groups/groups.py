@@ -469,11 +469,10 @@ class Groups:
         known = old if new is None else new
         owner = None if known is None else owner_key(known.view.metadata)
         group = None if owner is None else self._group_of.get(owner)
-        if group is None or (old is not None and new is not None and is_live(old.view) is is_live(new.view)):
+        is_changed = old is None or new is None or is_live(old.view) is not is_live(new.view)
+        if owner is None or group is None or not is_changed:
             return
-        progress = self._progress.get(group)
-        if progress is not None and owner in progress.plan:
-            self._nominate(group)
+        self.note_reservation(owner)  # the binding has taken its place, or leaves it
         self._note(group)
 
     # --- members ------------------------------------------------------------------------------------------------------
