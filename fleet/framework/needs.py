@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
@@ -16,8 +17,9 @@ from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Status
 from fleet.model.keys import NODE_COUNT
-from fleet.snapshot.columns.bitset import Int64Array, Rows, from_rows
+from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array, Rows, from_rows
 from fleet.snapshot.frame import Frame
+from fleet.snapshot.row_memo import RowMemo
 
 _MOST_NODES: Final = 2**20
 
@@ -27,13 +29,9 @@ def read_amounts(req: PlacementRequest, frame: Frame) -> dict[str, Int64Array]:
     return spread_needs(req.needs, frame)
 
 
-def read_amounts_at(
-    req: PlacementRequest, frame: Frame, rows: Rows | slice = slice(None)
-) -> Mapping[str, Int64Array | int]:
-    """Of some rows only; one number where all clusters need the same."""
-    if not req.needs.vary:
-        return req.needs.fixed
-    return {name: amounts[rows] for name, amounts in read_amounts(req, frame).items()}
+def read_amounts_or_numbers(req: PlacementRequest, frame: Frame) -> Mapping[str, Int64Array | int]:
+    """One number where all clusters need the same."""
+    return read_amounts(req, frame) if req.needs.vary else req.needs.fixed
 
 
 def spread_needs(needs: Needs, frame: Frame) -> dict[str, Int64Array]:
@@ -100,6 +98,53 @@ def _find_promised(req: PlacementRequest, frame: Frame) -> int:
         if nomination.priority >= req.priority and nomination.placement != req.key
     )
     return from_rows(row for row in rows if row is not None)
+
+
+class RoomOnRows(NamedTuple):
+    """Of one resource on some rows: what there is of it, what is free, and what a placement requests. Read-only."""
+
+    alloc: Int64Array
+    free: Int64Array
+    requested: Int64Array | int
+    divisor: FloatArray
+    """`alloc`, and 1 where there is none."""
+    some: BoolArray | None
+    """Where there is any; None where all have some."""
+
+
+def _read_room(
+    req: PlacementRequest, frame: Frame, resource: str, requested: Int64Array | int, rows: Rows | slice
+) -> RoomOnRows:
+    room = frame.capacity(resource)
+    alloc = room.alloc[rows]
+    return RoomOnRows(
+        alloc,
+        room.free_on(rows, priority=req.priority, placement=req.key),
+        requested if isinstance(requested, int) else requested[rows],
+        room.divisor[rows],
+        None if room.is_everywhere else alloc > 0,
+    )
+
+
+class RoomScores:
+    """Of clusters, by what they have of some resources, what is free, and what is requested; 0 without resources."""
+
+    def __init__(self, resources: tuple[str, ...], score: Callable[[Sequence[RoomOnRows]], Int64Array]) -> None:
+        self._resources, self._score = resources, score
+        self._memo = RowMemo[np.int8]()
+
+    def score(self, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
+        if not self._resources:
+            return np.zeros(len(rows), dtype=np.int64)
+        amounts = read_amounts_or_numbers(req, frame)
+        requested = [(resource, amounts.get(resource, 0)) for resource in self._resources]
+
+        def compute(rows: Rows | slice) -> npt.NDArray[np.int8]:
+            rooms = [_read_room(req, frame, resource, amount, rows) for resource, amount in requested]
+            return self._score(rooms).astype(np.int8)  # an eighth of what is copied for each decision
+
+        scores = compute(rows) if req.needs.vary else self._memo.at(rows, tuple(requested), frame, compute)
+        return scores.astype(np.int64)
 
 
 class RoomReservation:

@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -133,8 +133,14 @@ def min_max(raw: Int64Array, *, maximum: int = MAX_CLUSTER_SCORE) -> Int64Array:
     low, high = int(raw.min()), int(raw.max())
     if low == high:
         return np.zeros(len(raw), dtype=np.int64)
+    if high - low < len(raw):  # fewer values than rows: each is scaled once
+        return _spread(np.arange(high - low + 1), high - low, maximum)[raw - low]
     above = (raw - np.int64(low)).view(np.uint64)  # what wraps around is right again when read without a sign
-    return round_half_away_array(above / float(high - low) * maximum)
+    return _spread(above, high - low, maximum)
+
+
+def _spread(above: npt.NDArray[np.integer[Any]], span: int, maximum: int) -> Int64Array:
+    return round_half_away_array(above / float(span) * maximum)
 
 
 def clamp(raw: Int64Array, *, maximum: int = MAX_CLUSTER_SCORE) -> Int64Array:

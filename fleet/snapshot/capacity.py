@@ -39,26 +39,32 @@ class Reported(NamedTuple):
     known: BoolArray
     alloc: Int64Array
     used: Int64Array
-    unknown: int
-    """The rows that do not, free ones included; of pools, where a row has several values, 0."""
-
-
-class Room(NamedTuple):
-    """Of one resource on some rows. Read-only."""
-
-    alloc: Int64Array
-    free: Int64Array
+    unbooked: Int64Array
+    """What is not used."""
     divisor: FloatArray
     """`alloc`, and 1 where there is none."""
-    some: BoolArray | None
-    """Where there is any; None where all have some."""
+    is_everywhere: bool
+    """No row is without any."""
+    unknown: int
+    """The rows that do not, free ones included; of pools, where a row has several values, 0."""
 
 
 class Capacity:
     """One resource over all rows. `known` marks rows that report what there is of it and what is available; elsewhere
     all numbers are 0."""
 
-    __slots__ = ("_latest", "_left", "_promised", "alloc", "assumed", "known", "unknown", "used")
+    __slots__ = (
+        "_left",
+        "_promised",
+        "_unbooked",
+        "alloc",
+        "assumed",
+        "divisor",
+        "is_everywhere",
+        "known",
+        "unknown",
+        "used",
+    )
 
     def __init__(
         self,
@@ -74,15 +80,16 @@ class Capacity:
             for row, nomination in nominations
             if (amount := nomination.requests.get(resource, 0))
         ]
-        self.known, self.alloc, self.used, self.unknown = reported
+        self.known, self.alloc, self.used, self._unbooked, self.divisor, self.is_everywhere, self.unknown = reported
         self.assumed: Int64Array = assumed
-        self._left: Int64Array = self.alloc - self.used - assumed
-        self._left.flags.writeable = False
-        self._latest: tuple[Rows, int, str, Room] | None = None
+        self._left: Int64Array | None = None
 
     def free(self, *, priority: int, placement: str = "") -> Int64Array:
         """The capacity available to a placement of this priority; what is nominated to itself is. Read-only unless
         something is nominated to others."""
+        if self._left is None:
+            self._left = self._unbooked - self.assumed
+            self._left.flags.writeable = False
         left = self._left
         for row, nomination, amount in self._promised:
             if nomination.priority >= priority and nomination.placement != placement:
@@ -91,20 +98,12 @@ class Capacity:
                 left[row] -= amount
         return left
 
-    def room_on(self, rows: Rows, *, priority: int, placement: str = "") -> Room:
-        """Several plugins score the same rows one after the other: what is read for the first serves all."""
-        latest = self._latest
-        if latest is not None and latest[0] is rows and latest[1:3] == (priority, placement):
-            return latest[3]
-        alloc, free = self.alloc[rows], self.free(priority=priority, placement=placement)[rows]
-        has_some = alloc > 0
-        some = None if has_some.all() else has_some
-        divisor: FloatArray = (alloc if some is None else np.maximum(alloc, 1)).astype(np.float64)
-        for column in (alloc, free, divisor):
-            column.flags.writeable = False
-        room = Room(alloc, free, divisor, some)
-        self._latest = rows, priority, placement, room
-        return room
+    def free_on(self, rows: Rows | slice, *, priority: int, placement: str = "") -> Int64Array:
+        """The same of some rows. Where nothing is nominated, that is no work for all others."""
+        if self._promised or self._left is not None:
+            return self.free(priority=priority, placement=placement)[rows]
+        left: Int64Array = self._unbooked[rows] - self.assumed[rows]
+        return left
 
 
 def read_reported(resource: str, *, allocatable: FloatArray, available: FloatArray) -> Reported:
@@ -112,9 +111,12 @@ def read_reported(resource: str, *, allocatable: FloatArray, available: FloatArr
     known: BoolArray = ~np.isnan(allocatable) & ~np.isnan(available)
     alloc: Int64Array = np.where(known, _whole(allocatable * scale), 0)
     used: Int64Array = np.where(known, np.maximum(alloc - _whole(available * scale), 0), 0)
-    for column in (known, alloc, used):
+    divisor: FloatArray = np.maximum(alloc, 1).astype(np.float64)
+    unbooked: Int64Array = alloc - used
+    for column in (known, alloc, used, unbooked, divisor):
         column.flags.writeable = False
-    return Reported(known, alloc, used, from_bools(~known) if known.ndim == 1 else 0)
+    unknown = from_bools(~known) if known.ndim == 1 else 0
+    return Reported(known, alloc, used, unbooked, divisor, bool((alloc > 0).all()), unknown)
 
 
 def _whole(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Int64Array:

@@ -26,6 +26,7 @@ from fleet.snapshot.columns.numbers import USAGE_KINDS, NumberColumn, property_r
 from fleet.snapshot.columns.pools import PoolsColumn
 from fleet.snapshot.columns.rows import Blocks, NameIndex
 from fleet.snapshot.columns.signals import SignalsColumn
+from fleet.snapshot.row_log import LogPosition, find_changed
 from fleet.snapshot.sidedata import (
     Feed,
     Nomination,
@@ -123,6 +124,8 @@ class Frame:
     ledgers: Mapping[str, Int64Array]
     excluded: int
     """Rows that must not be chosen, in this frame only."""
+    log_position: LogPosition
+    """In the log of the rows that its table changed."""
     _columns: dict[ColumnKey, Column]
     _derived: dict[Any, tuple[tuple[object, ...], Any]]
     _new: _NewColumns = field(default_factory=_NewColumns)
@@ -165,6 +168,11 @@ class Frame:
         members = to_rows(rows, self.size)
         ordered: list[int] = members[self.names.rank[members].argsort()].tolist()
         return ordered
+
+    def find_changed(self, since: LogPosition) -> list[int] | None:
+        """The rows whose cluster, bindings, bookings or nominations differ from those of another frame, and maybe more;
+        None if the two cannot be compared."""
+        return find_changed(since, self.log_position)
 
     def scan_order(self, domain_key: str | None = None) -> Rows:
         """Rows for partial scans: by name, or, with a key, its domains in turn and names inside each."""

@@ -20,6 +20,7 @@ from fleet.snapshot.columns.rows import Blocks, NameIndex
 from fleet.snapshot.columns.signals import signals_of
 from fleet.snapshot.frame import Column, ColumnKey, Frame
 from fleet.snapshot.removals import Removals
+from fleet.snapshot.row_log import LogPosition, RowLog
 from fleet.snapshot.sidedata import NO_RESIDENTS, Feed, Nomination, PlacedBinding, Residents
 
 _GROWTH = 16
@@ -42,6 +43,7 @@ class Table:
         self._ledgers: dict[str, Int64Array] = {}
         self._free = self._excluded = 0
         self._generation = self._revision = 1
+        self._log = RowLog()
         self._frozen: Frame | None = None
 
     @classmethod
@@ -55,6 +57,7 @@ class Table:
         table._feeds, table._ledgers = dict(frame.feeds), dict(frame.ledgers)
         table._free, table._excluded = ((1 << frame.size) - 1) & ~frame.valid, frame.excluded
         table._generation, table._revision = frame.generation, frame.revision
+        table._log = RowLog(frame.log_position)
         table._frozen = frame
         return table
 
@@ -75,6 +78,8 @@ class Table:
                     column.freeze()
             for ledger in self._ledgers.values():
                 ledger.flags.writeable = False
+            if self._log.is_full:
+                self._log = RowLog()
             self._frozen = Frame(
                 names=self._names,
                 clusters=self._clusters,
@@ -86,6 +91,7 @@ class Table:
                 feeds=self._feeds,
                 ledgers=self._ledgers,
                 excluded=self._excluded,
+                log_position=LogPosition(self._log, len(self._log.rows)),
                 _columns=self._columns,
                 _derived=self._derived,
             )
@@ -138,6 +144,7 @@ class Table:
             self._columns = {}  # some are written, some are not: all are built again from the clusters on next use
             raise
         self._clusters = self._clusters.put(row, cluster)
+        self._log.rows.append(row)
         self._revision += 1
         if differ_beyond_heartbeat(before, cluster):
             self._generation += 1
@@ -165,6 +172,7 @@ class Table:
         self._ledgers = {name: enlarge(booked, size, 0) for name, booked in self._ledgers.items()}
         self._feeds = {name: _grown_feed(feed, size) for name, feed in self._feeds.items()}
         self._free = from_rows(range(old, size))
+        self._log = RowLog()
 
     def _thaw(self) -> None:
         """Detach from the last frame: its dictionaries stay as they are."""
@@ -195,6 +203,7 @@ class Table:
         for resource, given in removed.sum_requests().items():
             booked = self._begin_booking(assumed_ledger(resource))
             booked[removed.rows] -= given
+            self._log.rows.extend(removed)
             self._end_booking(assumed_ledger(resource), booked)
 
     def leave_out(self, removed: Mapping[int, Collection[PlacedBinding]]) -> None:
@@ -205,7 +214,9 @@ class Table:
     def nominate(self, nominations: Iterable[Nomination]) -> None:
         """Replace all nominations."""
         self._thaw()
-        self._nominations = tuple(nominations)
+        before, self._nominations = self._nominations, tuple(nominations)
+        rows = (self._names.row_of(each.cluster) for each in (*before, *self._nominations))
+        self._log.rows.extend(row for row in rows if row is not None)
         self._bump_versions()
 
     def settle(self, residents: Residents) -> None:
@@ -219,6 +230,7 @@ class Table:
         if bindings != self._placed[row]:
             self._thaw()
             self._placed = self._placed.put(row, bindings)
+            self._log.rows.append(row)
             self._bump_versions()
 
     def _row(self, cluster: str) -> int:
@@ -238,6 +250,7 @@ class Table:
         row = self._row(name)
         booked = self._begin_booking(ledger)
         booked[row] += amount
+        self._log.rows.append(row)
         self._end_booking(ledger, booked, has_some=bool(booked[row]))
 
     def _begin_booking(self, ledger: str) -> Int64Array:

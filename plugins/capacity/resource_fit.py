@@ -7,11 +7,13 @@ when the member's report has caught up. A cluster that the placement is on alrea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import RESOURCE_UNKNOWN, HookContext
@@ -26,7 +28,15 @@ from fleet.framework.explaining import (
     Suggestion,
 )
 from fleet.framework.handle import Handle
-from fleet.framework.needs import RoomReservation, find_kept, read_amounts, read_amounts_at, read_row
+from fleet.framework.needs import (
+    RoomOnRows,
+    RoomReservation,
+    RoomScores,
+    find_kept,
+    read_amounts,
+    read_amounts_or_numbers,
+    read_row,
+)
 from fleet.framework.policy.resource_requests import format_amount
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import round_half_away_array
@@ -44,10 +54,10 @@ from fleet.snapshot.columns.bitset import (
     all_rows,
     from_bools,
     from_rows,
-    to_bools,
     to_rows,
 )
 from fleet.snapshot.frame import Frame
+from fleet.snapshot.row_memo import RowMemo
 
 GROWTH_PROPERTY: Final = "scaling.fleet.dev/max-"
 """Of a cluster, followed by a resource: how much of it the cluster may have after it has scaled up."""
@@ -125,6 +135,8 @@ class ResourceFit(RoomReservation, PluginTraits):
 
     def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
         self._args = decode_into(raw, ResourceFitArgs)
+        self._reasons = RowMemo[np.uint16]()
+        self._scores = RoomScores(self._args.resources, self._score_rooms)
         self._handle = handle
 
     def name(self) -> str:
@@ -140,28 +152,33 @@ class ResourceFit(RoomReservation, PluginTraits):
 
     def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del state, alive
-        reason = np.zeros(frame.size, dtype=np.uint16)
-        passes = True
-        for resource, amount in read_amounts_at(req, frame).items():
-            room = frame.capacity(resource)
-            is_short = room.free(priority=req.priority, placement=req.key) < amount
-            if room.unknown:
-                is_short &= room.known
+        amounts = read_amounts_or_numbers(req, frame)
+        for resource in amounts if self._args.unknown == "Pass" else ():
+            unknown = frame.capacity(resource).unknown & frame.valid
+            if unknown:
+                ctx.warn(RESOURCE_UNKNOWN, resource, unknown)
+        judge = partial(self._judge, req, frame, amounts)
+        reason = judge(slice(None)) if req.needs.vary else self._reasons.column(tuple(amounts.items()), frame, judge)
+        ok = from_bools(reason == 0) if reason.max(initial=0) else all_rows(frame.size)
+        return Verdict(ok=ok | find_kept(ctx, req, frame), reason=reason)
+
+    def _judge(
+        self, req: PlacementRequest, frame: Frame, amounts: Mapping[str, Int64Array | int], rows: Rows | slice
+    ) -> npt.NDArray[np.uint16]:
+        reason = np.zeros(frame.size, dtype=np.uint16)[rows]
+        for resource, of_all in amounts.items():
+            room, amount = frame.capacity(resource), of_all if isinstance(of_all, int) else of_all[rows]
+            known = room.known[rows]
+            is_short = known & (room.free_on(rows, priority=req.priority, placement=req.key) < amount)
             if is_short.any():
-                passes = False
-                never = is_short & (amount > room.alloc)
+                never = is_short & (amount > room.alloc[rows])
                 if never.any():
-                    never &= ~(_read_growth(frame, resource) >= room.used + amount)
+                    never &= ~(_read_growth(frame, resource)[rows] >= room.used[rows] + amount)
                 reason[is_short & (reason == 0)] = _INSUFFICIENT
                 reason[never & (reason != _UNKNOWN)] = _NEVER
-            unknown = room.unknown & frame.valid
-            if unknown and self._args.unknown == "Reject":
-                passes = False
-                reason[to_bools(unknown, frame.size) & (reason != _NEVER)] = _UNKNOWN
-            elif unknown:
-                ctx.warn(RESOURCE_UNKNOWN, resource, unknown)
-        ok = all_rows(frame.size) if passes else from_bools(reason == 0)
-        return Verdict(ok=ok | find_kept(ctx, req, frame), reason=reason)
+            if self._args.unknown == "Reject":
+                reason[frame.valid_mask[rows] & ~known & (reason != _NEVER)] = _UNKNOWN
+        return reason
 
     def pre_score(
         self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, feasible: Rows, verdicts: object
@@ -170,17 +187,18 @@ class ResourceFit(RoomReservation, PluginTraits):
         return None if any(req.needs) else Status.new(Code.SKIP)
 
     def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
-        """By the share that is free once the placement is there; none where a cluster does not have the resource."""
         del ctx, state
-        amounts = read_amounts_at(req, frame, rows)
-        mean: FloatArray = np.zeros(len(rows))
-        for resource in self._args.resources:
-            room = frame.capacity(resource).room_on(rows, priority=req.priority, placement=req.key)
-            share = (room.free - amounts.get(resource, 0)) / room.divisor
+        return self._scores.score(req, frame, rows)
+
+    def _score_rooms(self, rooms: Sequence[RoomOnRows]) -> Int64Array:
+        """By the share that is free once the placement is there; none where a cluster does not have the resource."""
+        mean: FloatArray = np.zeros(len(rooms[0].alloc))
+        for room in rooms:
+            share = (room.free - room.requested) / room.divisor
             if self._args.strategy == "MostAllocated":
                 share = 1 - share
             mean += share if room.some is None else share * room.some
-        mean /= max(len(self._args.resources), 1)
+        mean /= len(rooms)
         mean *= MAX_CLUSTER_SCORE
         return round_half_away_array(np.clip(mean, 0, MAX_CLUSTER_SCORE, out=mean))
 

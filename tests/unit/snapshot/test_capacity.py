@@ -99,17 +99,15 @@ def test_what_is_free_follows_each_change_between_frames_that_were_read() -> Non
     assert free(table.freeze(), "cpu", "c2") == 6500
 
 
-def test_room_on_rows_is_that_of_whoever_asks() -> None:
+@pytest.mark.parametrize("nominations", [[], [Nomination("c1", "web", priority=10, requests={"cpu": 3000})]])
+def test_what_is_free_on_some_rows_is_what_is_free_there_of_all(nominations: list[Nomination]) -> None:
     table = Table([a_member("c1", allocatable={"cpu": "4"}), a_member("c2", allocatable={})])
-    table.nominate([Nomination("c1", "web", priority=10, requests={"cpu": 3000})])
-    cpu, both, first = table.freeze().capacity("cpu"), np.array([0, 1]), np.array([0])
-
-    asked = [(both, 0, "web"), (both, 0, "db"), (both, 11, "db"), (first, 11, "db")]
-    rooms = [cpu.room_on(rows, priority=priority, placement=name) for rows, priority, name in asked]
-
-    assert [room.free.tolist() for room in rooms] == [[4000, 0], [1000, 0], [4000, 0], [4000]]
-    assert [None if room.some is None else room.some.tolist() for room in rooms] == [*3 * [[True, False]], None]
-    assert rooms[0].divisor.tolist() == [4000, 1]
+    table.nominate(nominations)
+    for rows in (np.array([0, 1]), np.array([0]), np.array([1])):
+        for priority, placement in ((0, "web"), (0, "db"), (11, "db")):
+            cpu, other = table.freeze().capacity("cpu"), table.freeze().apart().capacity("cpu")
+            some = cpu.free_on(rows, priority=priority, placement=placement)
+            assert some.tolist() == other.free(priority=priority, placement=placement)[rows].tolist()
 
 
 def test_presence_lists_who_is_where_in_row_order() -> None:
