@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,8 @@ from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Status
 from fleet.model.keys import NODE_COUNT
-from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array, Rows, from_rows
+from fleet.snapshot.capacity import Room
+from fleet.snapshot.columns.bitset import Int64Array, Rows, from_rows, to_rows
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.row_memo import RowMemo
 
@@ -46,9 +47,24 @@ def spread_needs(needs: Needs, frame: Frame) -> dict[str, Int64Array]:
     return amounts
 
 
-def read_quota_amounts(req: PlacementRequest, frame: Frame) -> dict[str, Int64Array]:
-    """What a copy takes of each resource of quotas, by row."""
-    return {**read_amounts(req, frame), CLUSTERS: np.ones(frame.size, dtype=np.int64)}
+def read_quota_amounts(req: PlacementRequest, frame: Frame) -> Mapping[str, Int64Array | int]:
+    """What a copy takes of each resource of quotas, by row; one number where all clusters need the same."""
+    return {**read_amounts_or_numbers(req, frame), CLUSTERS: 1}
+
+
+def amount_at(amounts: Int64Array | int, row: int) -> int:
+    return amounts if isinstance(amounts, int) else int(amounts[row])
+
+
+def find_largest(amounts: Int64Array | int) -> int:
+    return amounts if isinstance(amounts, int) else int(amounts.max(initial=0))
+
+
+def sum_amounts(amounts: Int64Array | int, rows: int) -> int:
+    """Over a set of rows."""
+    if isinstance(amounts, int):
+        return amounts * rows.bit_count()
+    return int(amounts[to_rows(rows, len(amounts))].sum())
 
 
 def _add(amounts: dict[str, Int64Array], resource: str, more: Int64Array) -> None:
@@ -100,36 +116,14 @@ def _find_promised(req: PlacementRequest, frame: Frame) -> int:
     return from_rows(row for row in rows if row is not None)
 
 
-class RoomOnRows(NamedTuple):
-    """Of one resource on some rows: what there is of it, what is free, and what a placement requests. Read-only."""
-
-    alloc: Int64Array
-    free: Int64Array
-    requested: Int64Array | int
-    divisor: FloatArray
-    """`alloc`, and 1 where there is none."""
-    some: BoolArray | None
-    """Where there is any; None where all have some."""
-
-
-def _read_room(
-    req: PlacementRequest, frame: Frame, resource: str, requested: Int64Array | int, rows: Rows | slice
-) -> RoomOnRows:
-    room = frame.capacity(resource)
-    alloc = room.alloc[rows]
-    return RoomOnRows(
-        alloc,
-        room.free_on(rows, priority=req.priority, placement=req.key),
-        requested if isinstance(requested, int) else requested[rows],
-        room.divisor[rows],
-        None if room.is_everywhere else alloc > 0,
-    )
+RequestedRoom = tuple[Room, Int64Array | int]
+"""Of one resource on some rows, and what a placement requests of it."""
 
 
 class RoomScores:
     """Of clusters, by what they have of some resources, what is free, and what is requested; 0 without resources."""
 
-    def __init__(self, resources: tuple[str, ...], score: Callable[[Sequence[RoomOnRows]], Int64Array]) -> None:
+    def __init__(self, resources: tuple[str, ...], score: Callable[[Sequence[RequestedRoom]], Int64Array]) -> None:
         self._resources, self._score = resources, score
         self._memo = RowMemo[np.int8]()
 
@@ -140,7 +134,13 @@ class RoomScores:
         requested = [(resource, amounts.get(resource, 0)) for resource in self._resources]
 
         def compute(rows: Rows | slice) -> npt.NDArray[np.int8]:
-            rooms = [_read_room(req, frame, resource, amount, rows) for resource, amount in requested]
+            rooms = [
+                (
+                    frame.capacity(resource).room_on(rows, priority=req.priority, placement=req.key),
+                    amount if isinstance(amount, int) else amount[rows],
+                )
+                for resource, amount in requested
+            ]
             return self._score(rooms).astype(np.int8)  # an eighth of what is copied for each decision
 
         scores = compute(rows) if req.needs.vary else self._memo.at(rows, tuple(requested), frame, compute)

@@ -49,11 +49,23 @@ class Reported(NamedTuple):
     """The rows that do not, free ones included; of pools, where a row has several values, 0."""
 
 
+class Room(NamedTuple):
+    """Of one resource on some rows. Read-only."""
+
+    alloc: Int64Array
+    free: Int64Array
+    divisor: FloatArray
+    """`alloc`, and 1 where there is none."""
+    some: BoolArray | None
+    """Where there is any; None where all clusters have some."""
+
+
 class Capacity:
     """One resource over all rows. `known` marks rows that report what there is of it and what is available; elsewhere
     all numbers are 0."""
 
     __slots__ = (
+        "_latest",
         "_left",
         "_promised",
         "_unbooked",
@@ -83,6 +95,7 @@ class Capacity:
         self.known, self.alloc, self.used, self._unbooked, self.divisor, self.is_everywhere, self.unknown = reported
         self.assumed: Int64Array = assumed
         self._left: Int64Array | None = None
+        self._latest: tuple[Rows | slice, Room] | None = None
 
     def free(self, *, priority: int, placement: str = "") -> Int64Array:
         """The capacity available to a placement of this priority; what is nominated to itself is. Read-only unless
@@ -98,12 +111,17 @@ class Capacity:
                 left[row] -= amount
         return left
 
-    def free_on(self, rows: Rows | slice, *, priority: int, placement: str = "") -> Int64Array:
-        """The same of some rows. Where nothing is nominated, that is no work for all others."""
-        if self._promised or self._left is not None:
-            return self.free(priority=priority, placement=placement)[rows]
-        left: Int64Array = self._unbooked[rows] - self.assumed[rows]
-        return left
+    def room_on(self, rows: Rows | slice, *, priority: int, placement: str = "") -> Room:
+        """Several plugins look at the same rows one after the other: what is read for the first serves all. Where
+        nothing is nominated, the other rows are not looked at."""
+        latest = self._latest
+        if latest is None or latest[0] is not rows:
+            alloc, divisor = self.alloc[rows], self.divisor[rows]
+            free: Int64Array = self._unbooked[rows] - self.assumed[rows]
+            some = None if self.is_everywhere else alloc > 0
+            latest = self._latest = rows, Room(alloc, free, divisor, some)
+        room = latest[1]
+        return room._replace(free=self.free(priority=priority, placement=placement)[rows]) if self._promised else room
 
 
 def read_reported(resource: str, *, allocatable: FloatArray, available: FloatArray) -> Reported:

@@ -106,6 +106,8 @@ class _NewColumns:
     empty: int = 0
     by_kind: dict[str, tuple[frozenset[ColumnKey], Column]] = field(default_factory=dict)
     """Names that clusters have, and one column for all that none has."""
+    changed: tuple[LogPosition, Rows | None] | None = None
+    """The rows that have changed since the position that was asked for last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +171,15 @@ class Frame:
         ordered: list[int] = members[self.names.rank[members].argsort()].tolist()
         return ordered
 
-    def find_changed(self, since: LogPosition) -> list[int] | None:
+    def find_changed(self, since: LogPosition) -> Rows | None:
         """The rows whose cluster, bindings, bookings or nominations differ from those of another frame, and maybe more;
         None if the two cannot be compared."""
-        return find_changed(since, self.log_position)
+        latest = self._new.changed
+        if latest is None or latest[0] != since:
+            rows = find_changed(since, self.log_position)
+            changed = None if rows is None else np.array(sorted({*rows}), dtype=np.intp)
+            latest = self._new.changed = since, changed
+        return latest[1]
 
     def scan_order(self, domain_key: str | None = None) -> Rows:
         """Rows for partial scans: by name, or, with a key, its domains in turn and names inside each."""
@@ -261,24 +268,18 @@ class Frame:
 
     def _find_capacity(self, resource: str) -> Capacity:
         allocatable, available = (self.usage(kind, resource).values for kind in ("allocatable", "available"))
-        ledger = assumed_ledger(resource)
-        sources = allocatable, available, self.ledgers.get(ledger), self.nominations, self.names
-
-        def build() -> Capacity:
-            reported = self._derive(
-                ("reported", resource),
-                (allocatable, available),
-                lambda: read_reported(resource, allocatable=allocatable, available=available),
-            )
-            rows = ((self.row_of(nomination.cluster), nomination) for nomination in self.nominations)
-            return Capacity(
-                resource,
-                reported=cast(Reported, reported),
-                assumed=self.ledger(ledger),
-                nominations=[(row, nomination) for row, nomination in rows if row is not None],
-            )
-
-        return cast(Capacity, self._derive(("capacity", resource), sources, build))
+        reported = self._derive(
+            ("reported", resource),
+            (allocatable, available),
+            lambda: read_reported(resource, allocatable=allocatable, available=available),
+        )
+        rows = ((self.row_of(nomination.cluster), nomination) for nomination in self.nominations)
+        return Capacity(
+            resource,
+            reported=cast(Reported, reported),
+            assumed=self.ledger(assumed_ledger(resource)),
+            nominations=[(row, nomination) for row, nomination in rows if row is not None],
+        )
 
     def presence(self) -> Presence:
         """Bindings per row, as columns."""

@@ -68,7 +68,9 @@ def _bring_up_to_date(
     changed = frame.find_changed(kept.position)
     if changed is None:
         return None
-    rows = np.array(sorted({*changed, *kept.nominated, *nominated}), dtype=np.intp)
+    rows = changed
+    if nominated or kept.nominated:
+        rows = np.array(sorted({*changed.tolist(), *kept.nominated, *nominated}), dtype=np.intp)
     if len(rows) * _FEW > frame.size:
         return None
     if not len(rows):

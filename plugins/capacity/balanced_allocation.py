@@ -10,7 +10,7 @@ import numpy as np
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
-from fleet.framework.needs import RoomOnRows, RoomScores
+from fleet.framework.needs import RequestedRoom, RoomScores
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import round_half_away_array
 from fleet.framework.state import CycleState
@@ -47,17 +47,17 @@ class BalancedAllocation(PluginTraits):
         return self._scores.score(req, frame, rows)
 
 
-def _score_rooms(rooms: Sequence[RoomOnRows]) -> Int64Array:
+def _score_rooms(rooms: Sequence[RequestedRoom]) -> Int64Array:
     """By the spread of the used shares once the placement is there. A resource that a cluster does not report is
     left out; without any, and where one would be overcommitted, the score is 0."""
-    size = len(rooms[0].alloc)
+    size = len(rooms[0][0].alloc)
     count: Int64Array | int = 0
     over: BoolArray = np.zeros(size, dtype=np.bool_)
     mean, squares = np.zeros(size), np.zeros(size)
     used: list[tuple[FloatArray, BoolArray | None]] = []
-    for room in rooms:
+    for room, requested in rooms:
         taken = room.alloc - room.free
-        taken += room.requested
+        taken += requested
         share = taken / room.divisor
         if room.some is not None:
             share *= room.some

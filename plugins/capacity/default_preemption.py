@@ -21,7 +21,7 @@ from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import HookContext
 from fleet.framework.explaining import ClusterEvent
 from fleet.framework.handle import Handle
-from fleet.framework.needs import read_quota_amounts
+from fleet.framework.needs import find_largest, read_quota_amounts
 from fleet.framework.policy.quotas import QuotaShare
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
@@ -165,7 +165,7 @@ def _find_removable(
 def _find_lent(ctx: HookContext, req: PlacementRequest, frame: Frame) -> list[QuotaShare]:
     """Of its quotas those that lack what others have borrowed, and would stay within their guarantees."""
     amounts = read_quota_amounts(req, frame) if req.quotas else {}
-    most = {resource: int(column.max(initial=0)) * ctx.shortfall for resource, column in amounts.items()}
+    most = {resource: find_largest(of_all) * ctx.shortfall for resource, of_all in amounts.items()}
     return [
         share
         for share in req.quotas

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from fleet.framework.arguments import RawArgs
 from fleet.framework.context import HookContext
 from fleet.framework.explaining import (
@@ -21,7 +19,7 @@ from fleet.framework.explaining import (
     Suggestion,
 )
 from fleet.framework.handle import Handle
-from fleet.framework.needs import read_quota_amounts, read_row
+from fleet.framework.needs import amount_at, find_largest, read_quota_amounts, read_row, sum_amounts
 from fleet.framework.operations import Target
 from fleet.framework.policy.quotas import CLUSTERS, QuotaShare, read_taken
 from fleet.framework.policy.resource_requests import format_amount
@@ -31,7 +29,7 @@ from fleet.framework.status import Code, Status
 from fleet.framework.types import Delta, Details, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.model.keys import PICK_N
 from fleet.model.views import PlacementPolicy
-from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Mask, from_bools, from_rows, to_rows
+from fleet.snapshot.columns.bitset import Int64Array, Mask, all_rows, from_bools, from_rows
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.sidedata import PlacedBinding
 
@@ -115,11 +113,11 @@ class QuotaFit(PluginTraits):
         if not req.quotas:
             return desired, Status.new(Code.SKIP)
         amounts = read_quota_amounts(req, frame)
-        fitting = desired
+        fitting, given_up = desired, _list_given_up(ctx)
         for share in req.quotas:
-            largest = int(amounts[share.resource].max(initial=0)) if share.resource in amounts else 0
+            largest = find_largest(amounts.get(share.resource, 0))
             if largest:
-                left = share.left + _sum(amounts, share, _list_given_up(ctx))
+                left = share.left + sum_amounts(amounts[share.resource], given_up)
                 fitting = min(fitting, max(left // largest, 1))
         return (desired, Status.new(Code.SKIP)) if fitting >= desired else (fitting, None)
 
@@ -130,25 +128,27 @@ class QuotaFit(PluginTraits):
         removed = state.read(_REMOVED, default=None)
         amounts = read_quota_amounts(req, frame)
         given_up = _list_given_up(ctx)
-        shares = [share for share in req.quotas if share.resource in amounts]
-        left = {share: share.left + _sum(amounts, share, given_up) for share in shares}
+        shares = [(share, amounts[share.resource]) for share in req.quotas if share.resource in amounts]
+        left = [share.left + sum_amounts(amount, given_up) for share, amount in shares]
         ok = ctx.active
         if req.placement_type == PICK_N:
-            fits = np.ones(frame.size, dtype=np.bool_)
-            for share in shares:
-                left[share] -= _sum(amounts, share, ctx.picked)
-                fits &= _fit(share, amounts[share.resource], left[share], removed, at_once=ctx.shortfall or 1)
-            ok |= from_bools(fits)
+            fits = all_rows(frame.size)
+            for place, (share, amount) in enumerate(shares):
+                left[place] -= sum_amounts(amount, ctx.picked)
+                fits &= _find_fitting(share, amount, left[place], frame.size, removed, at_once=ctx.shortfall or 1)
+            ok |= fits
         else:
             rows = frame.sort_by_name(alive & ~ctx.active)
             for row in sorted(rows, key=lambda row: not given_up >> row & 1):
-                if all(amounts[share.resource][row] <= left[share] for share in shares):
+                taken = [amount_at(amount, row) for _, amount in shares]
+                if all(amount <= most for amount, most in zip(taken, left, strict=True)):
                     ok |= 1 << row
-                    for share in shares:
-                        left[share] -= int(amounts[share.resource][row])
+                    left = [most - amount for amount, most in zip(taken, left, strict=True)]
 
         def explain(row: int) -> Mapping[str, object]:
-            return _describe_shortage(req, frame, row, left)
+            return _describe_shortage(
+                req, frame, row, {share: most for (share, _), most in zip(shares, left, strict=True)}
+            )
 
         return Verdict(ok=ok, reason=_EXCEEDED, explain=explain)
 
@@ -185,22 +185,25 @@ class QuotaFit(PluginTraits):
             if share.resource not in amounts or share.resource == CLUSTERS:
                 continue
             fitting = max(share.left, 0) // max(rejected.need, 1)
-            if fitting < int(amounts[share.resource].max(initial=0)):
+            if fitting < find_largest(amounts[share.resource]):
                 edits[share.resource] = min(fitting, edits.get(share.resource, fitting))
         if edits and all(edits.values()):
             yield Suggestion([_request(resource, amount) for resource, amount in edits.items()])
 
 
-def _fit(share: QuotaShare, amounts: Int64Array, left: int, removed: StateData | None, *, at_once: int) -> BoolArray:
-    """By row. Where bindings are taken away for the sake of argument, so many clusters have to fit together."""
-    fits: BoolArray = amounts <= left
+def _find_fitting(
+    share: QuotaShare, amounts: Int64Array | int, left: int, size: int, removed: StateData | None, *, at_once: int
+) -> int:
+    """Rows. Where bindings are taken away for the sake of argument, so many clusters have to fit together."""
+    fits = all_rows(size) * (amounts <= left) if isinstance(amounts, int) else from_bools(amounts <= left)
     for row, bindings in (removed.by_row if isinstance(removed, _Removed) else {}).items():
-        amount = int(amounts[row])
+        amount = amount_at(amounts, row)
         own = sum(_count_own(share, sign, binding) for sign, binding in bindings)
         gone = own + (_count_borrowed(share, bindings, at_once) if share.may_reclaim(amount * at_once) else 0)
         extra = left - share.left
         own_left, pool_left = share.own_left + extra, share.pool_left + extra
-        fits[row] = amount <= own_left // at_once + own and amount <= pool_left // at_once + gone
+        fits &= ~(1 << row)
+        fits |= (amount <= own_left // at_once + own and amount <= pool_left // at_once + gone) << row
     return fits
 
 
@@ -226,11 +229,6 @@ def _count_borrowed(share: QuotaShare, bindings: Sequence[tuple[int, PlacedBindi
 def _list_given_up(ctx: HookContext) -> int:
     """Clusters that the placement leaves unless it chooses them again."""
     return ctx.obsolete | from_rows(ctx.bindings.unscheduled)
-
-
-def _sum(amounts: Mapping[str, Int64Array], share: QuotaShare, rows: int) -> int:
-    column = amounts.get(share.resource)
-    return 0 if column is None or not rows else int(column[to_rows(rows, len(column))].sum())
 
 
 def _describe_shortage(

@@ -29,7 +29,7 @@ from fleet.framework.explaining import (
 )
 from fleet.framework.handle import Handle
 from fleet.framework.needs import (
-    RoomOnRows,
+    RequestedRoom,
     RoomReservation,
     RoomScores,
     find_kept,
@@ -168,10 +168,10 @@ class ResourceFit(RoomReservation, PluginTraits):
         reason = np.zeros(frame.size, dtype=np.uint16)[rows]
         for resource, of_all in amounts.items():
             room, amount = frame.capacity(resource), of_all if isinstance(of_all, int) else of_all[rows]
-            known = room.known[rows]
-            is_short = known & (room.free_on(rows, priority=req.priority, placement=req.key) < amount)
+            known, part = room.known[rows], room.room_on(rows, priority=req.priority, placement=req.key)
+            is_short = known & (part.free < amount)
             if is_short.any():
-                never = is_short & (amount > room.alloc[rows])
+                never = is_short & (amount > part.alloc)
                 if never.any():
                     never &= ~(_read_growth(frame, resource)[rows] >= room.used[rows] + amount)
                 reason[is_short & (reason == 0)] = _INSUFFICIENT
@@ -190,11 +190,11 @@ class ResourceFit(RoomReservation, PluginTraits):
         del ctx, state
         return self._scores.score(req, frame, rows)
 
-    def _score_rooms(self, rooms: Sequence[RoomOnRows]) -> Int64Array:
+    def _score_rooms(self, rooms: Sequence[RequestedRoom]) -> Int64Array:
         """By the share that is free once the placement is there; none where a cluster does not have the resource."""
-        mean: FloatArray = np.zeros(len(rooms[0].alloc))
-        for room in rooms:
-            share = (room.free - room.requested) / room.divisor
+        mean: FloatArray = np.zeros(len(rooms[0][0].alloc))
+        for room, requested in rooms:
+            share = (room.free - requested) / room.divisor
             if self._args.strategy == "MostAllocated":
                 share = 1 - share
             mean += share if room.some is None else share * room.some

@@ -44,6 +44,9 @@ class Quota:
 
 def sum_needs(needs: Needs, clusters: Iterable[MemberCluster | None]) -> Counter[str]:
     """What copies on these clusters take of quotas. None stands for a cluster that is gone."""
+    if not needs.vary:
+        count = len(list(clusters))
+        return Counter({name: amount * count for name, amount in {CLUSTERS: 1, **needs.on(1)}.items()} if count else {})
     amounts: Counter[str] = Counter()
     for cluster in clusters:
         amounts.update({CLUSTERS: 1, **needs_on(needs, cluster)})

@@ -367,6 +367,9 @@ class Cost:
 async def place_with_options(size: Size, *, has_options: bool, clock: Clock | None = None) -> tuple[Cost, Stage]:
     hub = a_hub(size.clusters)
     options: Any = {"priority": 10, "requests": {"cpu": "10m", "memory": "16Mi"}, "minTargets": 1}
+    if has_options:
+        limits = {"cpu": "1000", "memory": "2Ti", "clusters": "100000"}
+        hub.put(CLUSTER_SCOPED.quota.item("all"), {"metadata": {"name": "all"}, "spec": {"max": limits}})
     async with running(hub, EXTENDED if has_options else "", clock=clock) as stage:
         warming = list_names("warm", 0, 50)
         stage.create_placements(warming, options=options if has_options else None)

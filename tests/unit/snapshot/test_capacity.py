@@ -99,15 +99,28 @@ def test_what_is_free_follows_each_change_between_frames_that_were_read() -> Non
     assert free(table.freeze(), "cpu", "c2") == 6500
 
 
-@pytest.mark.parametrize("nominations", [[], [Nomination("c1", "web", priority=10, requests={"cpu": 3000})]])
-def test_what_is_free_on_some_rows_is_what_is_free_there_of_all(nominations: list[Nomination]) -> None:
+def test_room_on_rows_is_that_of_whoever_asks() -> None:
     table = Table([a_member("c1", allocatable={"cpu": "4"}), a_member("c2", allocatable={})])
-    table.nominate(nominations)
-    for rows in (np.array([0, 1]), np.array([0]), np.array([1])):
-        for priority, placement in ((0, "web"), (0, "db"), (11, "db")):
-            cpu, other = table.freeze().capacity("cpu"), table.freeze().apart().capacity("cpu")
-            some = cpu.free_on(rows, priority=priority, placement=placement)
-            assert some.tolist() == other.free(priority=priority, placement=placement)[rows].tolist()
+    table.nominate([Nomination("c1", "web", priority=10, requests={"cpu": 3000})])
+    cpu, both, first = table.freeze().capacity("cpu"), np.array([0, 1]), np.array([0])
+
+    asked = [(both, 0, "web"), (both, 0, "db"), (both, 11, "db"), (first, 11, "db")]
+    rooms = [cpu.room_on(rows, priority=priority, placement=name) for rows, priority, name in asked]
+
+    assert [room.free.tolist() for room in rooms] == [[4000, 0], [1000, 0], [4000, 0], [4000]]
+    assert [None if room.some is None else room.some.tolist() for room in rooms] == [*3 * [[True, False]], [True]]
+    assert rooms[0].divisor.tolist() == [4000, 1]
+
+
+def test_room_of_rows_that_are_read_alone_is_that_of_all() -> None:
+    table = Table([a_member("c1", allocatable={"cpu": "4"}), a_member("c2", allocatable={"cpu": "2"})])
+    table.book(assumed_ledger("cpu"), "c2", 500)
+    cpu = table.freeze().capacity("cpu")
+
+    assert cpu.room_on(np.array([1]), priority=0).free.tolist() == [1500]
+    assert cpu.free(priority=0).tolist() == [4000, 1500]
+    assert cpu.room_on(slice(None), priority=0).free.tolist() == [4000, 1500]
+    assert cpu.room_on(np.array([0]), priority=0).some is None
 
 
 def test_presence_lists_who_is_where_in_row_order() -> None:
