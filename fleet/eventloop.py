@@ -8,7 +8,8 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -16,6 +17,11 @@ _GC_THRESHOLDS: Final = (2_000, 5, 100)
 """Reference cycles are rare here, so the defaults would run it too often. With the second generation some 12,000 new
 objects are visited, for a few milliseconds in which the event loop stands still; a large policy is many times as many.
 The third is visited after a million, so that no more than some hundred megabytes wait for it."""
+_BETWEEN_COMPLETE: Final = 30.0
+"""Seconds between two complete collections, which take 40 to 170 ms: policies of a megabyte, of which two are asked about
+in a second, would be reason for one each, and more than one of a hundred answers would wait."""
+_RARE_COMPLETE: Final = (*_GC_THRESHOLDS[:2], 1_000)
+"""Until then. Ten million new objects are more than what is computed in that time."""
 _SWITCH_INTERVAL: Final = 0.0001
 """Seconds that a computing thread keeps the interpreter while the event loop wants it. The loop gives it up whenever it
 looks for events, many times in each request: with the default of 5 ms those waits add up."""
@@ -97,9 +103,31 @@ def prefer_event_loop() -> None:
     sys.setswitchinterval(_SWITCH_INTERVAL)
 
 
+class _Spacing:
+    """Of complete garbage collections."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._latest = monotonic()
+
+    def on_collection(self, phase: str, info: Mapping[str, int]) -> None:
+        if phase == "start" or info["generation"] == 0:
+            return
+        if info["generation"] == 2:
+            self._latest = self._monotonic()
+            gc.set_threshold(*_RARE_COMPLETE)
+        elif self._monotonic() - self._latest >= _BETWEEN_COMPLETE:
+            gc.set_threshold(*_GC_THRESHOLDS)
+
+
+_spacing: Final = _Spacing()
+
+
 def tune_interpreter() -> None:
     """For processes that keep large caches, and compute in threads beside the event loop."""
     gc.set_threshold(*_GC_THRESHOLDS)
+    if _spacing.on_collection not in gc.callbacks:
+        gc.callbacks.append(_spacing.on_collection)
     prefer_event_loop()
     with suppress(OSError, AttributeError):  # other C libraries have no such options, and some interpreters none at all
         mallopt = ctypes.CDLL(None).mallopt

@@ -76,6 +76,23 @@ leave_out_present_objects()
 print(max(visited), gc.get_freeze_count(), len(gc.get_objects()))
 """
 
+COMPLETING: Final = """
+import gc
+
+from fleet import eventloop
+
+now, complete = 0.0, []
+eventloop._spacing = eventloop._Spacing(lambda: now)
+eventloop.tune_interpreter()
+eventloop.tune_interpreter()
+gc.callbacks.append(lambda phase, facts: complete.append(now) if (phase, facts["generation"]) == ("start", 2) else None)
+gc.collect()
+for now in (10.0, 29.0, 31.0, 40.0, 60.0, 62.0, 63.0):
+    kept = [[number] for number in range(1_200_000)]
+    del kept
+print(complete, gc.callbacks.count(eventloop._spacing.on_collection))
+"""
+
 
 @pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["told", "ignoring"])
 def handlers(request: pytest.FixtureRequest) -> Iterator[list[object]]:
@@ -128,6 +145,10 @@ def test_garbage_collection_visits_a_large_document_in_small_steps() -> None:
     most, complete = run_python(DECODING).split()
     assert int(most) < 20_000
     assert int(complete) == 0
+
+
+def test_complete_collections_are_half_a_minute_apart_however_many_objects_are_new() -> None:
+    assert run_python(COMPLETING) == "[0.0, 31.0, 62.0] 1\n"
 
 
 def test_present_objects_are_left_out_without_a_visit_to_all_of_them() -> None:
