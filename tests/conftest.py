@@ -143,8 +143,9 @@ def unconfigured_process() -> Iterator[None]:
     """What one test configures for the whole process is not the next one's."""
     before = [(logger, list(logger.handlers), logger.level, logger.propagate) for logger in LOGGERS]
     waiting = [(number, signal.getsignal(number)) for number in SIGNALS]
-    thresholds = gc.get_threshold()
+    thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
     yield
+    gc.callbacks[:] = callbacks
     gc.set_threshold(*thresholds)
     for number, handler in waiting:
         if signal.getsignal(number) != handler:
