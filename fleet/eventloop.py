@@ -18,10 +18,10 @@ _GC_THRESHOLDS: Final = (2_000, 5, 100)
 objects are visited, for a few milliseconds in which the event loop stands still; a large policy is many times as many.
 The third is visited after a million, so that no more than some hundred megabytes wait for it."""
 _BETWEEN_COMPLETE: Final = 30.0
-"""Seconds between two complete collections, which take 40 to 170 ms. Two policies of a megabyte that are asked about
-are reason for one: with a few of them in a second, more than one of a hundred answers would wait."""
-_RARE_COMPLETE: Final = (*_GC_THRESHOLDS[:2], 1_000)
-"""Until then. Ten million new objects are more than what is computed in that time."""
+"""Seconds between two complete collections, which take 40 to 170 ms each. Two questions about a policy of a megabyte
+make a million objects: after each million, more than one of a hundred answers would wait."""
+_RARE_COMPLETE: Final = (*_GC_THRESHOLDS[:2], 10_000)
+"""Until then. A hundred million objects are more than a process makes in that time."""
 _SWITCH_INTERVAL: Final = 0.0001
 """Seconds that a computing thread keeps the interpreter while the event loop wants it. The loop gives it up whenever it
 looks for events, many times in each request: with the default of 5 ms those waits add up."""

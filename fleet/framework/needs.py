@@ -56,8 +56,11 @@ def amount_at(amounts: Int64Array | int, row: int) -> int:
     return amounts if isinstance(amounts, int) else int(amounts[row])
 
 
-def find_largest(amounts: Int64Array | int) -> int:
-    return amounts if isinstance(amounts, int) else int(amounts.max(initial=0))
+def find_largest(amounts: Int64Array | int, frame: Frame) -> int:
+    """Of all rows; 0 without rows."""
+    if isinstance(amounts, int):
+        return amounts if frame.size else 0
+    return int(amounts.max(initial=0))
 
 
 def sum_amounts(amounts: Int64Array | int, rows: int) -> int:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array, Rows, from_bools
+from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array, Rows, from_bools, writable
 from fleet.snapshot.sidedata import Nomination
 
 MILLI: Final = frozenset({"cpu"})
@@ -57,7 +57,7 @@ class Room(NamedTuple):
     divisor: FloatArray
     """`alloc`, and 1 where there is none."""
     some: BoolArray | None
-    """Where there is any; None where all clusters have some."""
+    """Where there is any; None if all rows have some, free ones included."""
 
 
 class Capacity:
@@ -100,14 +100,14 @@ class Capacity:
     def free(self, *, priority: int, placement: str = "") -> Int64Array:
         """The capacity available to a placement of this priority; what is nominated to itself is. Read-only unless
         something is nominated to others."""
-        if self._left is None:
-            self._left = self._unbooked - self.assumed
-            self._left.flags.writeable = False
         left = self._left
+        if left is None:
+            left = self._unbooked - self.assumed
+            left.flags.writeable = False
+            self._left = left  # complete: other threads may read it
         for row, nomination, amount in self._promised:
             if nomination.priority >= priority and nomination.placement != placement:
-                if left is self._left:
-                    left = left.copy()
+                left = writable(left)
                 left[row] -= amount
         return left
 
@@ -119,6 +119,8 @@ class Capacity:
             alloc, divisor = self.alloc[rows], self.divisor[rows]
             free: Int64Array = self._unbooked[rows] - self.assumed[rows]
             some = None if self.is_everywhere else alloc > 0
+            for column in (alloc, free, divisor):
+                column.flags.writeable = False
             latest = self._latest = rows, Room(alloc, free, divisor, some)
         room = latest[1]
         return room._replace(free=self.free(priority=priority, placement=placement)[rows]) if self._promised else room

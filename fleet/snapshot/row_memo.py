@@ -16,20 +16,24 @@ _Value = TypeVar("_Value", bound=np.generic)
 
 _FEW: Final = 4
 """One of so many rows is few."""
+_FEWEST: Final = 8
+"""Rows of a fleet for which anything is kept: a change of a cluster is judged in a frame of that cluster alone, with
+the plugins of the whole fleet."""
 _MOST_SIGNATURES: Final = 8
 
 
 class _Kept(NamedTuple):
     position: LogPosition
-    nominated: Sequence[int]
     values: npt.NDArray[Any]
 
 
 class RowMemo(Generic[_Value]):
     """Of values that depend on the cluster of a row, its bindings, bookings and nominations, and on the signature of a
-    request. What else they depend on is part of the signature. Requests with one signature share the values: from one
-    frame to the next, only those of rows that changed are computed anew. Those of rows with nominations always are,
-    since a nomination counts for some placements and not for others.
+    request. What else they depend on is part of the signature: other rows, feeds, residents and time are not looked at.
+
+    Requests with one signature share the values: from one frame to the next, only those of rows that changed are
+    computed anew. Those of rows with nominations always are, since a nomination counts for some placements and not for
+    others.
 
     Threads may ask side by side: what is kept never changes.
     """
@@ -41,6 +45,8 @@ class RowMemo(Generic[_Value]):
         self, signature: Hashable, frame: Frame, compute: Callable[[Rows | slice], npt.NDArray[_Value]]
     ) -> npt.NDArray[_Value]:
         """The values of all rows. Read-only."""
+        if frame.size < _FEWEST:
+            return compute(slice(None))
         nominated = [row for each in frame.nominations if (row := frame.row_of(each.cluster)) is not None]
         kept = self._kept.get(signature)
         values = None if kept is None else _bring_up_to_date(kept, frame, nominated, compute)
@@ -49,7 +55,7 @@ class RowMemo(Generic[_Value]):
         values.flags.writeable = False
         if kept is None and len(self._kept) >= _MOST_SIGNATURES:
             self._kept.clear()
-        self._kept[signature] = _Kept(frame.log_position, nominated, values)
+        self._kept[signature] = _Kept(frame.log_position, values)
         return values
 
     def at(
@@ -69,8 +75,8 @@ def _bring_up_to_date(
     if changed is None:
         return None
     rows = changed
-    if nominated or kept.nominated:
-        rows = np.array(sorted({*changed.tolist(), *kept.nominated, *nominated}), dtype=np.intp)
+    if nominated:
+        rows = np.array(sorted({*changed.tolist(), *nominated}), dtype=np.intp)
     if len(rows) * _FEW > frame.size:
         return None
     if not len(rows):

@@ -78,8 +78,6 @@ class Table:
                     column.freeze()
             for ledger in self._ledgers.values():
                 ledger.flags.writeable = False
-            if self._log.is_full:
-                self._log = RowLog()
             self._frozen = Frame(
                 names=self._names,
                 clusters=self._clusters,
@@ -144,7 +142,7 @@ class Table:
             self._columns = {}  # some are written, some are not: all are built again from the clusters on next use
             raise
         self._clusters = self._clusters.put(row, cluster)
-        self._log.rows.append(row)
+        self._log_rows((row,))
         self._revision += 1
         if differ_beyond_heartbeat(before, cluster):
             self._generation += 1
@@ -200,10 +198,10 @@ class Table:
 
     def give_back(self, removed: Removals) -> None:
         """Take the room of some bindings away hypothetically; they stay in their column."""
+        self._log_rows(removed)
         for resource, given in removed.sum_requests().items():
             booked = self._begin_booking(assumed_ledger(resource))
             booked[removed.rows] -= given
-            self._log.rows.extend(removed)
             self._end_booking(assumed_ledger(resource), booked)
 
     def leave_out(self, removed: Mapping[int, Collection[PlacedBinding]]) -> None:
@@ -216,7 +214,7 @@ class Table:
         self._thaw()
         before, self._nominations = self._nominations, tuple(nominations)
         rows = (self._names.row_of(each.cluster) for each in (*before, *self._nominations))
-        self._log.rows.extend(row for row in rows if row is not None)
+        self._log_rows(row for row in rows if row is not None)
         self._bump_versions()
 
     def settle(self, residents: Residents) -> None:
@@ -230,7 +228,7 @@ class Table:
         if bindings != self._placed[row]:
             self._thaw()
             self._placed = self._placed.put(row, bindings)
-            self._log.rows.append(row)
+            self._log_rows((row,))
             self._bump_versions()
 
     def _row(self, cluster: str) -> int:
@@ -238,6 +236,11 @@ class Table:
         if row is None:
             raise KeyError(cluster)
         return row
+
+    def _log_rows(self, rows: Iterable[int]) -> None:
+        if self._log.is_full:
+            self._log = RowLog()
+        self._log.rows.extend(rows)
 
     def _bump_versions(self) -> None:
         self._generation += 1
@@ -250,7 +253,7 @@ class Table:
         row = self._row(name)
         booked = self._begin_booking(ledger)
         booked[row] += amount
-        self._log.rows.append(row)
+        self._log_rows((row,))
         self._end_booking(ledger, booked, has_some=bool(booked[row]))
 
     def _begin_booking(self, ledger: str) -> Int64Array:

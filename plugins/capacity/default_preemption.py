@@ -165,7 +165,7 @@ def _find_removable(
 def _find_lent(ctx: HookContext, req: PlacementRequest, frame: Frame) -> list[QuotaShare]:
     """Of its quotas those that lack what others have borrowed, and would stay within their guarantees."""
     amounts = read_quota_amounts(req, frame) if req.quotas else {}
-    most = {resource: find_largest(of_all) * ctx.shortfall for resource, of_all in amounts.items()}
+    most = {resource: find_largest(of_all, frame) * ctx.shortfall for resource, of_all in amounts.items()}
     return [
         share
         for share in req.quotas

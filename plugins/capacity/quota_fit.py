@@ -115,7 +115,7 @@ class QuotaFit(PluginTraits):
         amounts = read_quota_amounts(req, frame)
         fitting, given_up = desired, _list_given_up(ctx)
         for share in req.quotas:
-            largest = find_largest(amounts.get(share.resource, 0))
+            largest = find_largest(amounts.get(share.resource, 0), frame)
             if largest:
                 left = share.left + sum_amounts(amounts[share.resource], given_up)
                 fitting = min(fitting, max(left // largest, 1))
@@ -185,7 +185,7 @@ class QuotaFit(PluginTraits):
             if share.resource not in amounts or share.resource == CLUSTERS:
                 continue
             fitting = max(share.left, 0) // max(rejected.need, 1)
-            if fitting < find_largest(amounts[share.resource]):
+            if fitting < find_largest(amounts[share.resource], frame):
                 edits[share.resource] = min(fitting, edits.get(share.resource, fitting))
         if edits and all(edits.values()):
             yield Suggestion([_request(resource, amount) for resource, amount in edits.items()])

@@ -18,10 +18,11 @@ from fleet.framework.policy.resource_requests import read_requests
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.informers.cache import book_room
-from fleet.model.keys import PICK_N
+from fleet.model.keys import NODE_COUNT, PICK_N
 from fleet.model.views import MemberCluster
 from fleet.snapshot.columns.bitset import Rows, to_rows
 from fleet.snapshot.frame import Frame
+from fleet.snapshot.removals import Removals
 from fleet.snapshot.row_memo import RowMemo
 from fleet.snapshot.sidedata import Nomination, PlacedBinding
 from fleet.snapshot.table import Table, overlay
@@ -36,6 +37,7 @@ REQUESTS: Final = (
     PlacementRequest(placement="web", placement_type=PICK_N, requests=read_requests({"cpu": "2", "memory": "1"})),
     PlacementRequest(placement="db", placement_type=PICK_N, requests=read_requests({"cpu": "5"}), priority=3),
     PlacementRequest(placement="gpu", placement_type=PICK_N, requests=read_requests({"gpu": "1"}), priority=9),
+    PlacementRequest(placement="agent", placement_type=PICK_N, node_requests=read_requests({"cpu": "1"})),
 )
 
 
@@ -47,7 +49,7 @@ def a_member(dice: random.Random, number: int) -> MemberCluster:
     has: dict[str, str | int | float] = {each: dice.randint(0, 9) for each in ("cpu", "memory", "gpu")}
     reported: dict[str, str | int | float] = {name: amount for name, amount in has.items() if dice.random() < 0.8}
     left: dict[str, str | int | float] = {name: dice.randint(0, int(amount)) for name, amount in reported.items()}
-    cluster = a_cluster(f"c{number}")
+    cluster = a_cluster(f"c{number}").measured({NODE_COUNT: str(dice.randint(1, 3))})
     return cluster.having(capacity=reported, allocatable=reported, available=left).build()
 
 
@@ -64,21 +66,33 @@ def change(table: Table, dice: random.Random) -> None:
         priority, placement = dice.choice((0, 5)), dice.choice(("web", "db", "other"))
         table.nominate([Nomination(one, placement, priority, requests={"cpu": 2000})] if dice.random() < 0.7 else [])
     else:
-        table.place(one, PlacedBinding("web"))
+        table.place(one, PlacedBinding("web", requests=(("cpu", 1000), ("memory", 1))))
 
 
-def list_frames(seed: int) -> Iterator[tuple[random.Random, Frame]]:
+def take_away(table: Table, frame: Frame, dice: random.Random) -> None:
+    """What preemption tries."""
+    there = {row: bindings for row, bindings in enumerate(frame.placed) if bindings}
+    chosen = {row: there[row] for row in dice.sample(sorted(there), min(len(there), 3))}
+    table.give_back(Removals(chosen))
+    if dice.random() < 0.5:
+        table.leave_out(chosen)
+
+
+def list_frames(seed: int, *, grows: bool = False) -> Iterator[tuple[random.Random, Frame]]:
     """Of a table that goes on, and of forks of it and of forks of those."""
     dice = random.Random(seed)
     table = Table(a_member(dice, number) for number in range(CLUSTERS))
-    for _ in range(STEPS):
+    for step in range(STEPS):
         for _ in range(dice.choice((0, 1, 1, 3))):
             change(table, dice)
+        if grows and step == STEPS // 2:
+            table.put(a_member(dice, CLUSTERS))
         yield dice, (frame := table.freeze())
         while dice.random() < 0.3:
             fork = Table.fork(frame)
-            change(fork, dice)
-            yield dice, (frame := fork.freeze())
+            (change(fork, dice) if dice.random() < 0.5 else take_away(fork, frame, dice))
+            frame = fork.freeze().exclude([dice.randrange(CLUSTERS)]) if dice.random() < 0.2 else fork.freeze()
+            yield dice, (frame := frame.apart() if dice.random() < 0.2 else frame)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -88,7 +102,7 @@ def test_what_is_kept_equals_what_is_computed_anew(seed: int) -> None:
         return ResourceFit(), ResourceFit(strict), BalancedAllocation()
 
     lasting = build()
-    for dice, frame in list_frames(seed):
+    for dice, frame in list_frames(seed, grows=True):
         request, rows = dice.choice(REQUESTS), to_rows(frame.valid, frame.size)
         for kept, new in zip(lasting, build(), strict=True):
             if isinstance(kept, ResourceFit) and isinstance(new, ResourceFit):
@@ -174,6 +188,15 @@ def test_rows_with_nominations_are_computed_for_each_request_and_once_more_after
     assert counting.computed == [20, 1, 1, 1]
 
 
+def test_nothing_is_kept_of_a_few_clusters() -> None:
+    """A change of a cluster is judged in a frame of that cluster alone, with the plugins of the fleet."""
+    table, counting = Table(a_cluster(f"c{number:02d}").build() for number in range(20)), Counting()
+    counting.read(table.freeze())
+    counting.read(Table([a_cluster("c01").build()]).freeze())
+    counting.read(table.freeze())
+    assert counting.computed == [20, 1]
+
+
 def test_a_fleet_that_grows_or_changes_in_most_places_is_computed_anew() -> None:
     table, counting = Table(a_cluster(f"c{number:02d}").build() for number in range(20)), Counting()
     counting.read(table.freeze())
@@ -190,11 +213,9 @@ def test_signatures_and_changes_that_are_kept_are_bounded() -> None:
     for number in range(20):
         counting.read(table.freeze(), f"signature {number}")
     assert len(counting.memo._kept) <= 8
-    for _ in range(3):
-        for number in range(1000):
-            table.place(f"c{number:02d}", PlacedBinding("web" if number % 2 else "db"))
-            table.displace(f"c{number:02d}", "web")
-        assert len(table.freeze().log_position.log.rows) <= 2000
+    for number in range(10_000):
+        table.put(a_cluster("c01").labelled({"number": str(number)}).build())
+    assert len(table.freeze().log_position.log.rows) <= 1024
     frame = table.freeze()
     for _ in range(200):
         frame = overlay(frame, place=[("c01", PlacedBinding("web"))])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import msgspec
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from fleet.model.views import MemberCluster
 from fleet.snapshot import Frame, Table
 from fleet.snapshot.capacity import assumed_ledger
+from fleet.snapshot.columns.bitset import Int64Array
 from fleet.snapshot.sidedata import Nomination, PlacedBinding
 from fleet.snapshot.table import overlay
 
@@ -110,6 +113,25 @@ def test_room_on_rows_is_that_of_whoever_asks() -> None:
     assert [room.free.tolist() for room in rooms] == [[4000, 0], [1000, 0], [4000, 0], [4000]]
     assert [None if room.some is None else room.some.tolist() for room in rooms] == [*3 * [[True, False]], [True]]
     assert rooms[0].divisor.tolist() == [4000, 1]
+
+
+def test_two_threads_that_ask_first_at_once_have_each_what_is_free_to_them() -> None:
+    table = Table([a_member("c1", allocatable={"cpu": "4"})])
+    table.nominate([Nomination("c1", "web", priority=10, requests={"cpu": 3000})])
+    cpu = table.freeze().capacity("cpu")
+
+    class Unbooked:
+        """While it is read, another thread asks."""
+
+        def __sub__(self, assumed: Int64Array) -> Int64Array:
+            cpu._unbooked = cpu.alloc - cpu.used
+            others.append(cpu.free(priority=0, placement="db"))
+            return cpu._unbooked - assumed
+
+    others: list[Int64Array] = []
+    cpu._unbooked = cast(Int64Array, Unbooked())
+    assert cpu.free(priority=0, placement="db").tolist() == others[0].tolist() == [1000]
+    assert cpu.free(priority=0, placement="web").tolist() == [4000]
 
 
 def test_room_of_rows_that_are_read_alone_is_that_of_all() -> None:
