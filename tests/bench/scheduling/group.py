@@ -7,13 +7,16 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 from tests.bench.figures import Figure, Kind
 from tests.bench.measuring import Run
 from tests.bench.scheduling import forms
 from tests.bench.scheduling.forms import Compared, Cost, Size
 from tests.bench.scheduling.stage import Spent, run
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 RATE: Final = "placements"
 _NANOSECONDS: Final = 1e9
@@ -74,11 +77,9 @@ def scheduling(measuring: Run) -> Iterator[Figure]:
     spent, _ = run(forms.place_groups(plan.groups))
     case = f"{plan.groups.placements // forms.MEMBERS:,} groups of {forms.MEMBERS}"
     yield measuring.number(case, RATE, Kind.PER_SECOND, _rate_of(spent), target=500)
-    restarted = run(forms.restart(plan.restart))
+    until_bound = _apart(_restart, plan.restart)
     case = f"restart, {plan.restart.placements:,} pending"
-    yield measuring.number(
-        case, "lease to first binding", Kind.MILLISECONDS, _in_ns(restarted.until_bound), target=5_000
-    )
+    yield measuring.number(case, "lease to first binding", Kind.MILLISECONDS, _in_ns(until_bound), target=5_000)
     yield from _options(measuring, plan.options)
 
 
@@ -100,7 +101,7 @@ def _beside(
 
 
 def _options(measuring: Run, size: Size) -> Iterator[Figure]:
-    without, with_options = (_measure_cost(size, has_options=has_options) for has_options in (False, True))
+    without, with_options = (_apart(_place_with_options, size, has_options) for has_options in (False, True))
     case = f"options, {size.clusters:,} clusters"
     for part, kept in (
         ("attempts kept", without.attempt / with_options.attempt),
@@ -110,13 +111,18 @@ def _options(measuring: Run, size: Size) -> Iterator[Figure]:
         yield measuring.number(case, part, Kind.PERCENT, 100 * kept, target=50)
 
 
-def _measure_cost(size: Size, *, has_options: bool) -> Cost:
-    """In a process of its own: memory that an earlier form has given back would not show as growth."""
+def _apart(form: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """In a process of its own: what earlier forms have left would be collected within a restart, and memory that they
+    have given back would not show as growth."""
     with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_cost_of, size, has_options).result()
+        return pool.submit(form, *args, **named).result()
 
 
-def _cost_of(size: Size, has_options: bool) -> Cost:  # noqa: FBT001 - crosses to the other process
+def _restart(size: Size) -> float:
+    return run(forms.restart(size)).until_bound
+
+
+def _place_with_options(size: Size, has_options: bool) -> Cost:  # noqa: FBT001 - crosses to the other process
     return run(forms.place_with_options(size, has_options=has_options))[0]
 
 
