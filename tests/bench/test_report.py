@@ -282,6 +282,14 @@ def test_P_12_recording_costs_at_most_a_twentieth() -> None:
     assert are_kept(*recorded("P-12"), within=[95, 95])
 
 
+def test_P_14_a_restart_binds_within_five_seconds_of_its_lease() -> None:
+    assert are_kept(*recorded("P-14"), within=[5_000])
+
+
+def test_X_24_options_cost_at_most_as_much_again() -> None:
+    assert are_kept(*recorded("X-24"), within=[50, 50, 50])
+
+
 def test_P_16_a_decision_takes_half_a_millisecond() -> None:
     assert are_kept(*recorded("P-16"), within=[0.5, 2])
 
