@@ -56,6 +56,10 @@ def amount_at(amounts: Int64Array | int, row: int) -> int:
     return amounts if isinstance(amounts, int) else int(amounts[row])
 
 
+def amounts_on(amounts: Int64Array | int, rows: Rows | slice) -> Int64Array | int:
+    return amounts if isinstance(amounts, int) else amounts[rows]
+
+
 def find_largest(amounts: Int64Array | int, frame: Frame) -> int:
     """Of all rows; 0 without rows."""
     if isinstance(amounts, int):
@@ -140,7 +144,7 @@ class RoomScores:
             rooms = [
                 (
                     frame.capacity(resource).room_on(rows, priority=req.priority, placement=req.key),
-                    amount if isinstance(amount, int) else amount[rows],
+                    amounts_on(amount, rows),
                 )
                 for resource, amount in requested
             ]

@@ -14,6 +14,8 @@ from fleet.snapshot.row_log import LogPosition
 
 _Value = TypeVar("_Value", bound=np.generic)
 
+ALL_ROWS: Final = slice(None)
+"""One object for all who ask: what a frame has read for the first serves the others."""
 _FEW: Final = 4
 """One of so many rows is few."""
 _FEWEST: Final = 8
@@ -46,12 +48,12 @@ class RowMemo(Generic[_Value]):
     ) -> npt.NDArray[_Value]:
         """The values of all rows. Read-only."""
         if frame.size < _FEWEST:
-            return compute(slice(None))
+            return compute(ALL_ROWS)
         nominated = [row for each in frame.nominations if (row := frame.row_of(each.cluster)) is not None]
         kept = self._kept.get(signature)
         values = None if kept is None else _bring_up_to_date(kept, frame, nominated, compute)
         if values is None:
-            values = compute(slice(None))
+            values = compute(ALL_ROWS)
         values.flags.writeable = False
         if kept is None and len(self._kept) >= _MOST_SIGNATURES:
             self._kept.clear()

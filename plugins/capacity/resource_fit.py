@@ -32,6 +32,7 @@ from fleet.framework.needs import (
     RequestedRoom,
     RoomReservation,
     RoomScores,
+    amounts_on,
     find_kept,
     read_amounts,
     read_amounts_or_numbers,
@@ -57,7 +58,7 @@ from fleet.snapshot.columns.bitset import (
     to_rows,
 )
 from fleet.snapshot.frame import Frame
-from fleet.snapshot.row_memo import RowMemo
+from fleet.snapshot.row_memo import ALL_ROWS, RowMemo
 
 GROWTH_PROPERTY: Final = "scaling.fleet.dev/max-"
 """Of a cluster, followed by a resource: how much of it the cluster may have after it has scaled up."""
@@ -158,7 +159,7 @@ class ResourceFit(RoomReservation, PluginTraits):
             if unknown:
                 ctx.warn(RESOURCE_UNKNOWN, resource, unknown)
         judge = partial(self._judge, req, frame, amounts)
-        reason = judge(slice(None)) if req.needs.vary else self._reasons.column(tuple(amounts.items()), frame, judge)
+        reason = judge(ALL_ROWS) if req.needs.vary else self._reasons.column(tuple(amounts.items()), frame, judge)
         ok = from_bools(reason == 0) if reason.max(initial=0) else all_rows(frame.size)
         return Verdict(ok=ok | find_kept(ctx, req, frame), reason=reason)
 
@@ -167,7 +168,7 @@ class ResourceFit(RoomReservation, PluginTraits):
     ) -> npt.NDArray[np.uint16]:
         reason = np.zeros(frame.size, dtype=np.uint16)[rows]
         for resource, of_all in amounts.items():
-            room, amount = frame.capacity(resource), of_all if isinstance(of_all, int) else of_all[rows]
+            room, amount = frame.capacity(resource), amounts_on(of_all, rows)
             known, part = room.known[rows], room.room_on(rows, priority=req.priority, placement=req.key)
             is_short = known & (part.free < amount)
             if is_short.any():
