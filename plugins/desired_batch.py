@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from fleet.framework.arguments import RawArgs
 from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
@@ -13,11 +15,16 @@ from fleet.snapshot.frame import Frame
 class DesiredBatch:
     """As many clusters as the policy needs and does not have yet."""
 
+    READS = ("picks",)
+
     def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
         del raw, handle
 
     def name(self) -> str:
         return "DesiredBatch"
+
+    def sign(self, req: PlacementRequest) -> Hashable:
+        return req.wanted
 
     def batch(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame) -> int:
         del state, frame

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from fleet.framework.arguments import RawArgs
 from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
@@ -15,6 +17,7 @@ from fleet.snapshot.frame import Frame
 class RankingSort:
     """Best first, by the profile's ranking and tie-break."""
 
+    READS = ()
     RANKS_BY_PROFILE = True
 
     def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
@@ -22,6 +25,10 @@ class RankingSort:
 
     def name(self) -> str:
         return "RankingSort"
+
+    def sign(self, req: PlacementRequest) -> Hashable:
+        del req
+        return ()
 
     def sort(
         self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows, scores: ScoreTable

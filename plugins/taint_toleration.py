@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fleet.framework.arguments import RawArgs
@@ -67,6 +67,9 @@ class TaintToleration(PluginTraits):
             if find_untolerated(taints, req.tolerations) is not None:
                 repelled |= rows
         return Verdict(ok=~repelled)
+
+    def sign(self, req: PlacementRequest) -> Hashable:
+        return req.tolerations
 
     def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
         del reason

@@ -7,7 +7,7 @@ Each hook lists its legal codes in addition to Success and Error; any other beco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fleet.framework.status import Status
@@ -127,6 +127,17 @@ class SortPlugin(Plugin, Protocol):
     def sort(
         self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows, scores: ScoreTable
     ) -> Rows: ...
+
+
+class SigningPlugin(Plugin, Protocol):
+    """What Batch, PostBatch, PreFilter, Filter, PreScore, Score and Sort of the plugin read of a request: requests that
+    are signed alike share one ranking.
+
+    Of the fleet they read clusters only, as `READS` says, and no signals; they read no time, and keep nothing in the
+    state for hooks that act.
+    """
+
+    def sign(self, req: PlacementRequest) -> Hashable: ...
 
 
 class StepPicker(Plugin, Protocol):

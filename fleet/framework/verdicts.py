@@ -98,6 +98,13 @@ class Verdicts:
         self._latest: tuple[tuple[int, int], Status] | None = None
         """Of the row that was asked last: an explanation asks several times, and a large policy takes long."""
 
+    def rebind(self, frame: Frame, request: PlacementRequest) -> Verdicts:
+        """The same verdicts for another placement, or in a frame in which they are as valid."""
+        bound = Verdicts(frame, request, self.judges, fill=self.fill, refusals=self.refusals)
+        bound.rejections, bound.alive = self.rejections.copy(), self.alive
+        bound.retained, bound.examined = self.retained, self.examined
+        return bound
+
     # --- while deciding ---------------------------------------------------------------------------------------------
 
     def reject(self, plugin: int, verdict: Verdict) -> None:

@@ -445,7 +445,7 @@ class AttemptRunner:
             nominated=nominated,
         )
         inputs = adjust(inputs)
-        inputs = replace(inputs, frame=inputs.frame.apart()) if scope.is_large else inputs
+        inputs = replace(inputs, frame=inputs.frame.apart(), rankings=None) if scope.is_large else inputs
         while True:
             with self._time_phase(record, "decide"):
                 if scope.is_large:

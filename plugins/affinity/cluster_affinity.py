@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -123,6 +123,9 @@ class ClusterAffinityPlugin(PluginTraits):
         for term in req.required:
             matched |= term.rows(frame)
         return Verdict(ok=matched)
+
+    def sign(self, req: PlacementRequest) -> Hashable:
+        return req.required, req.preferred
 
     def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
         """Terms with the expressions that failed, the one with the fewest failures first, and how many were left

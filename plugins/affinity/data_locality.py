@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from fleet.framework.arguments import RawArgs
@@ -26,6 +28,9 @@ class DataLocality(PluginTraits):
 
     def name(self) -> str:
         return "DataLocality"
+
+    def sign(self, req: PlacementRequest) -> Hashable:
+        return tuple(sorted(req.locality.items()))
 
     def pre_score(
         self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, feasible: Rows, verdicts: object

@@ -6,7 +6,7 @@ such a cluster passes, with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,9 @@ class NamespaceAffinity(PluginTraits):
         reasons = np.full(frame.size, _MISSING, dtype=np.uint16)
         reasons[to_bools(unreported, frame.size)] = _UNREPORTED
         return Verdict(ok=~(unreported | missing), reason=reasons)
+
+    def sign(self, req: PlacementRequest) -> Hashable:
+        return req.namespace
 
     def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
         del frame, row, reason

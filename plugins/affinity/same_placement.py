@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from fleet.framework.arguments import RawArgs
@@ -30,6 +32,11 @@ class SamePlacementAntiAffinity(PluginTraits):
 
     def name(self) -> str:
         return "SamePlacementAntiAffinity"
+
+    def sign(self, req: PlacementRequest) -> Hashable:
+        """A placement without bindings has none on any cluster."""
+        del req
+        return ()
 
     def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del state, req, frame, alive

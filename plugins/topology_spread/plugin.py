@@ -6,7 +6,7 @@ rounds, one per round, or, if no other score can change between picks, by `pick`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -204,6 +204,9 @@ class TopologySpreadConstraints(PluginTraits):
         violated[candidates.rows] = done.violated
         verdict = self._verdict(frame, done.levels, violated)
         return Picks(rows=done.rows, scores=done.scores, last=done.last, verdict=verdict)
+
+    def sign(self, req: PlacementRequest) -> Hashable:
+        return req.constraints
 
     # --- explaining ---------------------------------------------------------------------------------------------
 

@@ -30,9 +30,9 @@ _AVAILABLE_CPU: Final = "resources.kubernetes-fleet.io/available-cpu"
 # --- the recorded policies ------------------------------------------------------------------------------------------
 
 
-def plain_policy(picks: int, tier: int) -> Json:
+def plain_policy(picks: int, tier: int, *, weight: int = 20) -> Json:
     """Half of the fleet qualifies; one label and one property decide among them."""
-    preferred = [_preferring_label(20, tier=str(tier)), _preferring_value(50, NODE_COUNT, "Ascending")]
+    preferred = [_preferring_label(weight, tier=str(tier)), _preferring_value(50, NODE_COUNT, "Ascending")]
     return _pick_n(picks, required=[_labelled(env="prod")], preferred=preferred)
 
 

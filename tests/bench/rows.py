@@ -19,6 +19,7 @@ ROWS: Final = {
     "P-05": ("scheduling / preemptors on a slow hub / rate kept",),
     "P-06": ("scheduling / 30 zones with a hard constraint / placements",),
     "P-07": ("scheduling / 5,000 placements are there, terms about them / placements",),
+    "P-08": ("scheduling / equal ones, 5,000 clusters / rate of unequal ones",),
     "P-09": (
         "joining / of no use to any, 5,000 placements wait / until all is quiet",
         "joining / of no use to any, 5,000 placements wait / attempts",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 from fleet.clock import SECOND
 from fleet.errors import ConfigurationError
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.request import PlacementRequest
 from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.status import MAX_TOTAL_SCORE, Code, Status
 from fleet.kube.scopes import CLUSTER_SCOPED
@@ -24,7 +25,7 @@ from fleet.manager.manager import Manager
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptResult
 from fleet.scheduler.queue.item import QueueItem
-from tests.doubles import Rejecting, RejectingOneByOne
+from tests.doubles import Rejecting, RejectingOneByOne, Scoring
 from tests.e2e.hub import soon
 from tests.e2e.world import configured
 from tests.fast_yaml import safe_dump
@@ -253,6 +254,31 @@ async def test_F3_133_no_reason_is_explained_for_a_decision_alone(tmp_path: Path
             assert row is not None
             assert decision.verdicts.status(row) is not None
     assert plugin.explained > 0
+
+
+class Signing(Scoring):
+    READS = ("labels",)
+
+    def sign(self, req: PlacementRequest) -> Hashable:
+        return req.required
+
+
+@virtual
+async def test_F3_116_equal_placements_share_a_ranking_until_a_cluster_changes(tmp_path: Path) -> None:
+    plugin = Signing("Points", {"b": 5, "e": 3})
+    with installed(tmp_path, plugin):
+        async with a_scene(tmp_path, document_of(score=["Points"]), "metrics.samplePlugins=0") as scene:
+            decisions = await decide_in_turn(scene, "one", "two", "three")
+            assert plugin.calls == ["Points.score"]
+            assert chosen(decisions) == ["be"] * 3
+            assert [decision.request.placement for decision in decisions] == ["one", "two", "three"]
+
+            await scene.world.relabel("b", zone="north")
+            plugin.points = {"c": 9}
+            await scene.place("four", TWO)
+            await scene.world.soon_scheduled("four")
+            assert len(plugin.calls) == 2
+            await scene.world.soon_on("four", "c", "f")
 
 
 @virtual

@@ -25,7 +25,8 @@ from fleet.framework.cycle.decision import Decision, Outcome, Round
 from fleet.framework.cycle.downscale import surplus_clusters
 from fleet.framework.cycle.matching import Matched, give_up_obsolete, match
 from fleet.framework.cycle.publish import publish
-from fleet.framework.cycle.rounds import run_rounds
+from fleet.framework.cycle.rankings import Rankings
+from fleet.framework.cycle.rounds import Picked, run_rounds
 from fleet.framework.cycle.runner import NULL_PROBE, Narrowing, Probe, Runner
 from fleet.framework.operations import (
     Action,
@@ -68,6 +69,8 @@ class DecisionInput:
     """Clusters that an earlier attempt chose for the placement: picked first, where they are feasible."""
     query_results: Mapping[str, ExternalResult] = field(default_factory=lambda: NO_QUERY_RESULTS)
     """Results of queries that plugins made in an earlier run of this attempt."""
+    rankings: Rankings | None = field(default=None, compare=False)
+    """Of the same profile, for equal requests. They change how long a decision takes, never the decision."""
 
 
 def decide(inp: DecisionInput, probe: Probe = NULL_PROBE, *, state: CycleState | None = None) -> Decision:
@@ -196,7 +199,7 @@ class Cycle:
     def _schedule(self, desired: int) -> Decision:
         self.ctx.desired = desired
         self.ctx.need = desired + self.profile.limits.unselected_budget
-        rounds, targets, count = run_rounds(self.runner, self.frame, desired)
+        rounds, targets, count = self._rank(desired)
         have = self.bindings.present + len(targets)
         wanted = self.request.wanted or 0
         least = self.request.min_targets
@@ -225,6 +228,15 @@ class Cycle:
             next_cursor=self.ctx.cursor + self.ctx.scanned,
             **plan,
         )
+
+    def _rank(self, desired: int) -> Picked:
+        rankings = self.inp.rankings
+        ranking = None if rankings is None else rankings.find(self.runner, self.frame)
+        if ranking is None:
+            ranking = run_rounds(self.runner, self.frame, desired)
+            if rankings is not None:
+                rankings.keep(self.runner, self.frame, ranking)
+        return ranking
 
     # --- shared -------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ becomes a `PluginError` that names plugin and hook, and ends the attempt, never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -81,6 +81,14 @@ class Narrowing(NamedTuple):
         return next(hopeless, self.refusals[0] if self.refusals else None)
 
 
+class JudgedFilter(NamedTuple):
+    """A filter, the rows that it was asked about first, and its answer."""
+
+    entry: BoundHook
+    alive: int
+    verdict: Verdict
+
+
 class Runner:
     """The decision hooks of one profile, for one attempt."""
 
@@ -101,6 +109,25 @@ class Runner:
         """The rows that are filtered, where not all are."""
         self.skipped: dict[str, list[str]] = {}
         """Per hook the plugins that skipped it in this round."""
+        self.judged: dict[str, JudgedFilter] = {}
+        """Filters of the profile that do not sign requests."""
+
+    @property
+    def is_measured(self) -> bool:
+        return self._probe is not NULL_PROBE
+
+    def sign_request(self) -> tuple[Hashable, ...] | None:
+        """What each plugin signs of it; None where that is not all that counts."""
+        signers = self.profile.signers
+        return None if signers is None else tuple(self._sign(name, plugin) for name, plugin in signers)
+
+    def _sign(self, name: str, plugin: Any) -> Hashable:
+        try:
+            signed: Hashable = plugin.sign(self.req)
+            hash(signed)
+        except Exception as error:
+            raise PluginError(f"{type(error).__name__}: {error}", plugin=name, hook="sign") from error
+        return signed
 
     # --- how many ---------------------------------------------------------------------------------------------------
 
@@ -399,6 +426,12 @@ class Runner:
         return from_rows(row for row in rows if row is not None) & ~self.ctx.active & ~self.ctx.obsolete
 
     def _filter(self, entry: BoundHook, frame: Frame, alive: int) -> Verdict:
+        verdict = self.run_one_filter(entry, frame, alive)
+        if entry.name in self.profile.unsigned_filters:
+            self.judged.setdefault(entry.name, JudgedFilter(entry, alive, verdict))
+        return verdict
+
+    def run_one_filter(self, entry: BoundHook, frame: Frame, alive: int) -> Verdict:
         verdict = check_verdict(entry, self._call("filter", entry, frame, alive), frame, alive)
         for status in verdict.statuses or ():
             self._expect_reasons(entry, status)

@@ -54,6 +54,8 @@ _OF_CLUSTERS: Final = frozenset(
     ("labels", "namespaces", "obsolete", "picks", "properties", "signals", "taints", "usage")
 )
 """In READS: columns of the clusters' objects and of the placement's own bindings."""
+_SIGNABLE: Final = _OF_CLUSTERS - {"signals"}
+"""In READS: what heartbeats do not change. A placement without bindings has nothing on clusters."""
 _OF_THE_CLUSTER: Final = frozenset(
     (BINDINGS, "labels", "namespaces", "properties", "room", "signals", "taints", "usage")
 )
@@ -238,6 +240,25 @@ class CompiledProfile:
             and all(is_in_tree(plugin) for _, plugin in self._plugins)
             and all(_OF_CLUSTERS.issuperset(_trait(entry.plugin, "READS")) for entry in judging)
         )
+
+    @cached_property
+    def signers(self) -> tuple[tuple[str, Any], ...] | None:
+        """The plugins that sign requests, by name: rankings depend on that, on clusters, and on the filters that do not
+        sign. None if they may depend on more."""
+        filters = [entry for entry in self.filters if entry.name not in self.unsigned_filters]
+        others = (self.batch, *self.post_batch, *self.pre_filter, *self.pre_score, *self.scores, self.sort)
+        takes_in_turn = not self.filters and not self.scores
+        acts = self.has_effects or bool(self.post_filter)
+        depends_on_more = takes_in_turn or acts or self.scans_in_parts or self.tie_break == "hashed"
+        if depends_on_more or not all(_signs(entry.plugin) for entry in (*filters, *others)):
+            return None
+        return tuple({entry.name: entry.plugin for entry in (*filters, *others)}.items())
+
+    @cached_property
+    def unsigned_filters(self) -> frozenset[str]:
+        """Those of which one look tells whether they still judge alike: each cluster by itself, and by no picks."""
+        unsigned = (entry for entry in self.filters if not _signs(entry.plugin) and _is_row_local(entry.plugin))
+        return frozenset(entry.name for entry in unsigned if "picks" not in _trait(entry.plugin, "READS"))
 
     @cached_property
     def decides_groups(self) -> bool:
@@ -543,6 +564,10 @@ def is_in_tree(plugin: Any) -> bool:
 def _is_row_local(plugin: Any) -> bool:
     read = {column.partition(":")[0] for column in _trait(plugin, "READS")}
     return bool(_trait(plugin, "ROW_LOCAL")) and read <= _OF_THE_CLUSTER | _OF_THE_PLACEMENT
+
+
+def _signs(plugin: Any) -> bool:
+    return hasattr(plugin, "sign") and _SIGNABLE.issuperset(_trait(plugin, "READS"))
 
 
 def _trait(plugin: Any, name: str) -> Any:

@@ -16,6 +16,7 @@ from fleet.framework.approvals import ApprovalFacts
 from fleet.framework.context import HookContext
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.rankings import Rankings
 from fleet.framework.cycle.runner import NULL_PROBE, Probe
 from fleet.framework.handle import (
     MAX_PERMIT_WAIT,
@@ -113,6 +114,7 @@ class Framework:
         """Use `build`, which also starts the watches, or `build_frameworks` for several that share a queue."""
         self._options, self._configured = options, profile
         self.profile = compile_profile(registry, profile, self)
+        self._rankings = Rankings()
         self._queue_sort = queue_sort_of(self.profile.hooks["queueSort"])
 
     @classmethod
@@ -141,7 +143,15 @@ class Framework:
     def inputs(self, request: PlacementRequest, bindings: Sequence[Binding], *, now: int, **more: Any) -> DecisionInput:
         """Inputs from the current fleet and the current profile."""
         frame = self.cache_view()
-        return DecisionInput(frame=frame, request=request, bindings=bindings, profile=self.profile, now=now, **more)
+        return DecisionInput(
+            frame=frame,
+            request=request,
+            bindings=bindings,
+            profile=self.profile,
+            now=now,
+            rankings=self._rankings,
+            **more,
+        )
 
     def decide(self, inp: DecisionInput, *, state: CycleState | None = None) -> Decision:
         """`cycle.decide` under the purity guard, measured if the state requests it."""
@@ -220,7 +230,7 @@ class Framework:
     def install(self, prepared: CompiledProfile, configured: Profile | None = None) -> CompiledProfile:
         """Attempts that start from now on use it; those under way keep what they began with. `configured` is what it
         was compiled from. Returns the former profile, to be closed when the last of them has ended."""
-        former, self.profile = self.profile, prepared
+        former, self.profile, self._rankings = self.profile, prepared, Rankings()
         self._configured = configured or self._configured
         return former
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import iscoroutine
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from fleet.framework.context import NO_QUERY_RESULTS
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.handle import Handle, NoWatches, OfflineHandle
 from fleet.framework.operations import Target
+from fleet.framework.policy.placement_terms import NO_TERMS
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.testing.observation import Observation, PluginHarness, find_tampered_columns, observe
@@ -36,11 +37,27 @@ from fleet.snapshot.sidedata import PlacedBinding
 READ_ONLY: Final = "F3-124"
 SHAPE: Final = "F3-125"
 MASK: Final = "F3-126"
+SIGNATURE: Final = "F3-116"
 ORDER: Final = "F3-127"
 ROW_LOCAL: Final = "F3-128"
 REFERENCE: Final = "F3-129"
 REASONS: Final = "F3-133"
 LEDGER: Final = "F3-136"
+
+
+_OTHER_REQUESTS: Final[Sequence[Mapping[str, Any]]] = (
+    {"placement": "another", "uid": "another", "snapshot": "another-0", "labels": {"another": "yes"}, "priority": 7},
+    {"namespace": "another"},
+    {"required": ()},
+    {"preferred": ()},
+    {"constraints": ()},
+    {"tolerations": ()},
+    {"wanted": 1},
+    {"requests": {"cpu": 1}},
+    {"locality": {"another": 1}},
+    {"affinity": NO_TERMS},
+)
+_HOUR: Final = 3600 * 10**9
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -138,6 +155,7 @@ class _Examiner:
             yield from self._check_independence(frame, case, observed)
             yield from self._check_row_order(case, observed)
             yield from self._check_memory(frame, case, observed)
+            yield from self._check_signature(frame, case)
             yield from self._check_reference(frame, case, observed)
             yield from self._check_decision(frame, case)
         except PluginError as error:
@@ -203,6 +221,27 @@ class _Examiner:
         yield from _changes(LEDGER, observed, again, circumstances="in a second run on the same frame")
         fresh = self._observe(self._new_harness(), frame, case)
         yield from _changes(LEDGER, observed, fresh, circumstances="in a run of a new instance")
+
+    def _check_signature(self, frame: Frame, case: Specimen) -> Iterator[ConformanceFinding]:
+        """Requests that differ in what is not signed, an hour later."""
+        sign = getattr(self.harness.plugin, "sign", None)
+        if sign is None:
+            return
+        first = replace(case, bindings=())
+        signed, observed = sign(first.request), self._observe(self.harness, frame, first)
+        try:
+            hash(signed)
+        except TypeError as error:
+            yield ConformanceFinding(SIGNATURE, f"sign: {error}")
+            return
+        for changes in _OTHER_REQUESTS:
+            other = replace(first, request=replace(first.request, **changes), now=first.now + _HOUR)
+            if sign(other.request) == signed:
+                circumstances = (
+                    f"an hour later, for a request that is signed alike and has another {next(iter(changes))}"
+                )
+                again = self._observe(self.harness, frame, other)
+                yield from _changes(SIGNATURE, observed, again, circumstances=circumstances)
 
     def _reserve(self, frame: Frame, case: Specimen, observed: Observation) -> None:
         reserve = getattr(self.harness.plugin, "reserve", None)

@@ -159,7 +159,9 @@ def observe(
 
 def _observe(profile: CompiledProfile, frame: Frame, case: Specimen, ctx: HookContext) -> Observation:
     runner = Runner(profile, ctx, CycleState(), case.request)
-    others: dict[str, Any] = {"batch": runner.run_batch(frame), "postBatch": runner.run_post_batch(frame, _DESIRED)}
+    others: dict[str, Any] = {"postBatch": runner.run_post_batch(frame, _DESIRED)}
+    if profile.batch.name != _STAND_IN:
+        others["batch"] = runner.run_batch(frame)
     narrowing = runner.run_pre_filter(frame)
     others["preFilter"] = _describe_narrowing(narrowing, frame)
     verdicts = runner.run_filter(frame, narrowing)

@@ -85,6 +85,22 @@ async def place_plain(size: Size, *, policy_of: PolicyOf = plain, clock: Clock |
         return await _place_bursts(stage, size, policy_of)
 
 
+async def place_equal(size: Size, *, clock: Clock | None = None) -> tuple[list[Spent], list[Spent]]:
+    """Bursts of unequal placements, and of equal ones, in turns."""
+    spent: tuple[list[Spent], list[Spent]] = ([], [])
+    async with running(a_hub(size.clusters), clock=clock) as stage:
+        for number in range(2 * (size.bursts + 1)):
+            names = list_names("p", number, size.count_placements(number // 2))
+            stage.create_placements(names)
+            spent[number % 2].append(await stage.place(names, _always_the_same if number % 2 else plain))
+    return spent[0][1:], spent[1][1:]
+
+
+def _always_the_same(number: int) -> Json:
+    del number
+    return plain(0)
+
+
 async def place_over_zones(size: Size, *, clock: Clock | None = None) -> list[Spent]:
     """Of 30 zones none may have two more than another."""
     hub = a_hub(size.clusters)

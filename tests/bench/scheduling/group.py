@@ -27,6 +27,7 @@ _P99: Final = 0.99
 class Plan:
     plain: Size
     large: Size
+    equal: Size
     zones: Size
     near: Size
     gated: Size
@@ -40,6 +41,7 @@ class Plan:
 FULL: Final = Plan(
     plain=Size(clusters=1_000, placements=10_000),
     large=Size(clusters=5_000, placements=10_000),
+    equal=Size(clusters=5_000, placements=1_000, bursts=5),
     zones=Size(clusters=5_000, placements=1_000, bursts=3),
     near=Size(clusters=5_000, placements=300, bursts=3, others=5_000),
     gated=Size(clusters=5_000, placements=690, bursts=5, others=10_000),
@@ -52,6 +54,7 @@ FULL: Final = Plan(
 QUICK: Final = Plan(
     plain=Size(clusters=1_000, placements=200, bursts=3),
     large=Size(clusters=5_000, placements=200, bursts=3),
+    equal=Size(clusters=5_000, placements=200, bursts=3),
     zones=Size(clusters=5_000, placements=200, bursts=3),
     near=Size(clusters=5_000, placements=100, bursts=3, others=5_000),
     gated=Size(clusters=5_000, placements=280, bursts=3, others=2_000),
@@ -66,6 +69,7 @@ QUICK: Final = Plan(
 def scheduling(measuring: Run) -> Iterator[Figure]:
     plan = QUICK if measuring.quick else FULL
     yield from _plain(measuring, plan)
+    yield from _equal(measuring, plan.equal)
     for case, place, size, target in (
         ("30 zones with a hard constraint", forms.place_over_zones, plan.zones, 460),
         (f"{plan.near.others:,} placements are there, terms about them", forms.place_near_others, plan.near, 90),
@@ -90,6 +94,14 @@ def _plain(measuring: Run, plan: Plan) -> Iterator[Figure]:
         attempts = sorted(seconds for each in spent for seconds in each.attempts)
         p99 = attempts[int(_P99 * len(attempts))]
         yield measuring.number(case, "attempt, p99", Kind.MILLISECONDS, _in_ns(p99), target=longest)
+
+
+def _equal(measuring: Run, size: Size) -> Iterator[Figure]:
+    unequal, equal = run(forms.place_equal(size))
+    case = f"equal ones, {size.clusters:,} clusters"
+    yield measuring.number(case, RATE, Kind.PER_SECOND, _rate_of(equal), informal=True)
+    times = max(each.rate for each in equal) / max(each.rate for each in unequal)
+    yield measuring.number(case, "rate of unequal ones", Kind.PERCENT, 100 * times, target=300)
 
 
 def _beside(

@@ -39,6 +39,7 @@ T = TypeVar("T")
 
 HEAD: Final = "apiVersion: scheduling.fleet.dev/v1\nkind: FleetSchedulerConfiguration\n"
 PICKS: Final = 3
+_WEIGHTS: Final = 49
 _LOOK_EVERY: Final = 0.01
 _SETTLING: Final = 0.2
 _SECONDS: Final = 600.0
@@ -158,7 +159,8 @@ def build_placement(name: str, **metadata: Any) -> Json:
 
 
 def plain(number: int) -> Json:
-    return plain_policy(PICKS, number % 5)
+    """More of them are unequal than rankings are kept."""
+    return plain_policy(PICKS, number % 5, weight=20 + number % _WEIGHTS)
 
 
 def a_hub(clusters: int, **settings: Any) -> DictHub:

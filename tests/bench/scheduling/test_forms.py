@@ -8,6 +8,9 @@ from typing import Final
 import pytest
 
 from fleet.cli.scenario.virtual_time import VirtualClock, run_virtually
+from fleet.framework.cycle.rankings import Rankings
+from fleet.framework.cycle.rounds import Picked
+from fleet.framework.cycle.runner import Runner
 from fleet.framework.request import PlacementRequest
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.placement_key import PlacementKey
@@ -15,6 +18,7 @@ from fleet.model.views import MemberCluster
 from fleet.scheduler.groups import groups
 from fleet.scheduler.groups.groups import Groups
 from fleet.scheduler.groups.growing_overlay import keep_room
+from fleet.snapshot.frame import Frame
 from fleet.snapshot.sidedata import Nomination
 from tests.bench.scheduling import forms
 from tests.bench.scheduling.forms import Compared, Size
@@ -43,6 +47,21 @@ def are_clean(spent: list[Spent]) -> bool:
 
 def test_P_01_P_02_placements_take_one_attempt_and_the_fewest_writes() -> None:
     assert are_clean(run_virtually(forms.place_plain(SMALL, clock=VirtualClock())))
+
+
+def test_P_08_so_do_equal_ones_which_share_a_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: Counter[bool] = Counter()
+    find = Rankings.find
+
+    def count(self: Rankings, runner: Runner, frame: Frame) -> Picked | None:
+        ranking = find(self, runner, frame)
+        shared[ranking is not None] += 1
+        return ranking
+
+    monkeypatch.setattr(Rankings, "find", count)
+    unequal, equal = run_virtually(forms.place_equal(SMALL, clock=VirtualClock()))
+    assert are_clean(unequal + equal)
+    assert shared[True] > 12
 
 
 def test_P_06_so_do_those_that_spread_over_zones() -> None:

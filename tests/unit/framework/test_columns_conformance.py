@@ -320,6 +320,26 @@ def test_F3_136_a_private_counter_is_found() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "method, hook",
+    [
+        ("filter", lambda ctx, state, req, frame, alive: Verdict(ok=-1 if req.tolerations else 0)),
+        ("filter", lambda ctx, state, req, frame, alive: Verdict(ok=-1 if ctx.now % 2**41 > 2**40 else 0)),
+        ("score", lambda ctx, state, req, frame, rows: np.full(len(rows), len(req.placement))),
+        ("batch", lambda ctx, state, req, frame: req.wanted or 0),
+    ],
+    ids=["part of the policy", "time", "name", "number"],
+)
+def test_F3_116_a_plugin_that_reads_more_than_it_signs_is_found(method: str, hook: Hook) -> None:
+    signing: dict[str, Any] = {"sign": lambda req: (), method: hook}
+    assert "F3-116" in broken_rules(plugin(**signing))
+
+
+def test_F3_116_what_is_signed_has_a_hash() -> None:
+    broken = broken_rules(plugin(sign=lambda req: [], filter=lambda *args: Verdict(ok=-1)))
+    assert broken == {"F3-116": "sign: unhashable type: 'list'"}
+
+
 def test_F3_136_a_counter_in_the_module_is_found() -> None:
     assert "F3-136" in broken_rules(plugin(filter=Rotating(itertools.count())))
 

@@ -1,0 +1,260 @@
+"""F3-116: which profiles share rankings, what is asked anew, and how long a ranking is kept."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from fleet.framework.cycle.cycle import decide
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.rankings import Rankings
+from fleet.framework.profiles.profile import CompiledProfile, PluginRef
+from fleet.framework.request import PlacementRequest
+from fleet.framework.status import Code
+from fleet.framework.types import Reason, ReasonTable, Verdict
+from fleet.snapshot import Frame, Table
+from fleet.snapshot.columns.bitset import from_rows
+from fleet.snapshot.sidedata import PlacedBinding
+from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
+from tests.builders import a_binding, a_cluster, a_policy, a_table, clusters
+from tests.doubles import Answering, chosen, inputs, profile_of
+from tests.unit.framework.test_build_options import CountingProbe
+
+NAMES: Final = ("a", "b", "c", "d")
+READING_ROOM: Final = {**DEFAULT_PLUGINS, "score": (*DEFAULT_PLUGINS["score"], PluginRef("ResourceFit"))}
+
+
+class Favouring:
+    """Scores one cluster, which the placement names by a label."""
+
+    READS = ("labels",)
+
+    def __init__(self, name: str = "Favouring", sign: Callable[[PlacementRequest], Any] | None = None) -> None:
+        self._name, self._sign = name, sign or (lambda request: request.labels.get("near"))
+        self.calls = 0
+
+    def name(self) -> str:
+        return self._name
+
+    def sign(self, req: PlacementRequest) -> Hashable:
+        signed: Hashable = self._sign(req)
+        return signed
+
+    def score(self, ctx: Any, state: Any, req: PlacementRequest, frame: Frame, rows: Any) -> Any:
+        self.calls += 1
+        near = req.labels.get("near", "")
+        ctx.note("near", near)
+        return np.array([frame.name(row) == near for row in rows.tolist()], dtype=np.int64)
+
+
+def ask(profile: CompiledProfile, frame: Frame, rankings: Rankings, **given: Any) -> Decision:
+    labels = given.pop("labels", {})
+    request = replace(a_policy().pick_n(given.pop("wanted", 2)).request(), labels=labels, **given)
+    return decide(inputs(frame, request, profile=profile, rankings=rankings))
+
+
+@pytest.fixture
+def table() -> Table:
+    return a_table(*clusters(*NAMES))
+
+
+def test_F3_116_equal_requests_are_ranked_once(table: Table) -> None:
+    plugin, rankings = Favouring(), Rankings()
+    profile = profile_of(plugin)
+    wanted: list[Mapping[str, Any]] = [{"near": "b"}, {"near": "c"}, {"near": "b", "app": "web"}, {"near": "c"}]
+
+    decisions = [ask(profile, table.freeze(), rankings, labels=labels) for labels in wanted]
+
+    assert plugin.calls == 2
+    assert [chosen(decision) for decision in decisions] == [["b", "d"], ["c", "d"], ["b", "d"], ["c", "d"]]
+    assert [decision.notes for decision in decisions] == [
+        {"Favouring": {"near": near}} for near in ("b", "c", "b", "c")
+    ]
+
+
+def test_F3_116_a_note_of_one_decision_is_not_that_of_another(table: Table) -> None:
+    rankings, profile = Rankings(), profile_of(Favouring())
+    for _ in range(3):
+        decision = ask(profile, table.freeze(), rankings)
+        assert decision.notes == {"Favouring": {"near": ""}}
+        decision.notes["Favouring"]["near"] = "changed"  # type: ignore[index]
+
+
+def test_F3_116_equal_requests_wait_alike(table: Table) -> None:
+    plugin, rankings = Favouring(), Rankings()
+    profile = profile_of(plugin)
+
+    decisions = [ask(profile, table.freeze(), rankings, wanted=9) for _ in range(2)]
+
+    assert plugin.calls == 1
+    assert decisions[0].digest == decisions[1].digest
+    assert not decisions[1].fulfilled
+
+
+@pytest.mark.parametrize(
+    "profile, signs",
+    [
+        (compile_default(), True),
+        (compile_default(default_profile(tie_break="hashed")), False),
+        (compile_default(default_profile(plugins=READING_ROOM)), False),
+        (profile_of(Favouring()), True),
+        (profile_of(Favouring(), Answering("Silent", score=lambda *_: None)), False),
+        (profile_of(), False),
+        (profile_of(Favouring(), Answering("Maker", post_filter=lambda *_: (None, None))), False),
+        (profile_of(Favouring(), Answering("Booker", reserve=lambda *_: None, unreserve=lambda *_: None)), False),
+    ],
+    ids=["default", "hashed ties", "reads room", "signs", "does not", "takes clusters in turn", "makes room", "acts"],
+)
+def test_F3_116_profiles_whose_rankings_are_shared(profile: CompiledProfile, *, signs: bool) -> None:
+    assert (profile.signers is not None) is signs
+
+
+@pytest.mark.parametrize("reads", [("*",), ("signals",), ("room",), ("feeds",)], ids=str)
+def test_F3_116_a_plugin_that_reads_more_than_clusters_cannot_sign(reads: tuple[str, ...]) -> None:
+    plugin = Favouring()
+    plugin.READS = reads  # type: ignore[assignment]
+    assert profile_of(plugin).signers is None
+
+
+# --- filters that do not sign -----------------------------------------------------------------------------------------
+
+
+class Clocked(Answering):
+    """A filter that reads the time."""
+
+    READS = ("signals",)
+    ROW_LOCAL = True
+    REASONS = ReasonTable(Reason("Late", Code.UNSCHEDULABLE, "late"), Reason("Gone", Code.UNSCHEDULABLE, "gone"))
+
+
+def refuse(frame: Frame, *names: str, reason: int = 1, retained: int = 0) -> Verdict:
+    rows = from_rows(row for name in names if (row := frame.row_of(name)) is not None)
+    return Verdict(ok=~rows, reason=reason, retained=retained)
+
+
+@pytest.mark.parametrize(
+    "first, second, shared",
+    [
+        ({}, {}, True),
+        ({"names": ["a"]}, {"names": ["a"]}, True),
+        ({}, {"names": ["d"]}, False),
+        ({"names": ["d"]}, {}, False),
+        ({"names": ["a"]}, {"names": ["a"], "reason": 2}, False),
+        ({}, {"retained": 1}, False),
+    ],
+    ids=["passes all", "refuses the same", "refuses more", "refuses less", "for another reason", "retains one"],
+)
+def test_F3_116_filters_that_do_not_sign_are_asked_again(
+    table: Table, first: Mapping[str, Any], second: Mapping[str, Any], *, shared: bool
+) -> None:
+    answers = iter((first, *[second] * (1 if shared else 2)))
+
+    def judge(ctx: Any, state: Any, req: Any, frame: Frame, alive: int) -> Verdict:
+        answer = dict(next(answers))
+        return refuse(frame, *answer.pop("names", ()), **answer)
+
+    clocked, plugin, rankings = Clocked("Clocked", filter=judge), Favouring(), Rankings()
+    profile = profile_of(clocked, plugin)
+
+    before, after = (ask(profile, table.freeze(), rankings) for _ in range(2))
+
+    assert plugin.calls == (1 if shared else 2)
+    assert next(answers, None) is None
+    assert "d" not in {*second.get("names", ())} & {*chosen(after)}
+    assert (before.digest == after.digest) is (first.get("names") == second.get("names"))
+
+
+def test_F3_116_a_filter_that_reads_picks_must_sign(table: Table) -> None:
+    picks = Clocked("Picks", traits={"READS": ("picks",)}, filter=lambda *args: refuse(args[3]))
+    assert profile_of(picks, Favouring()).signers is None
+
+
+# --- what a ranking depends on ----------------------------------------------------------------------------------------
+
+
+def test_F3_116_bindings_of_others_and_heartbeats_change_no_ranking() -> None:
+    names = [f"c{number}" for number in range(200)]
+    table, plugin, rankings = a_table(*clusters(*names)), Favouring(), Rankings()
+    profile = profile_of(plugin)
+    for name in names:
+        table.put(a_cluster(name).heard(5).build())
+        table.place(name, PlacedBinding("other"))
+        ask(profile, table.freeze(), rankings)
+    assert plugin.calls == 1
+
+    for name in names:  # so many are not compared
+        table.put(a_cluster(name).heard(4).build())
+    ask(profile, table.freeze(), rankings)
+    assert plugin.calls == 2
+
+
+def test_F3_116_a_changed_cluster_changes_rankings(table: Table) -> None:
+    plugin, rankings = Favouring(), Rankings()
+    profile = profile_of(plugin)
+    ask(profile, table.freeze(), rankings)
+    table.put(a_cluster("a").labelled(env="prod").build())
+    ask(profile, table.freeze(), rankings)
+    assert plugin.calls == 2
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"bindings": [a_binding("a").of_placement("db").build()]}, {"nominated": ("a",)}],
+    ids=["bindings that are there", "clusters that were nominated"],
+)
+def test_F3_116_what_one_placement_has_alone_is_not_shared(table: Table, given: Mapping[str, Any]) -> None:
+    plugin, rankings = Favouring(), Rankings()
+    plain = inputs(table.freeze(), a_policy().pick_n(2), profile=profile_of(plugin), rankings=rankings)
+    for inp in (plain, replace(plain, **given), replace(plain, **given)):
+        before = plugin.calls
+        decide(inp)
+        assert plugin.calls > before
+
+
+def test_F3_116_what_is_measured_runs(table: Table) -> None:
+    plugin, rankings, probe = Favouring(), Rankings(), CountingProbe()
+    plain = inputs(table.freeze(), a_policy().pick_n(2), profile=profile_of(plugin), rankings=rankings)
+    decide(plain)
+    decide(plain, probe)
+    assert ("score", "Favouring") in probe.measured
+
+
+def test_F3_116_few_rankings_are_kept_and_none_of_an_old_fleet(table: Table) -> None:
+    plugin, rankings = Favouring(), Rankings()
+    profile = profile_of(plugin)
+    for number in range(20):
+        ask(profile, table.freeze(), rankings, labels={"near": str(number)})
+    for number in range(20):
+        ask(profile, table.freeze(), rankings, labels={"near": str(number)})
+    assert plugin.calls == 40
+
+    first = weakref.ref(ask(profile, table.freeze(), rankings, labels={"near": "a"}).rounds[0].order)
+    for number in range(2000):  # more than are compared
+        table.place("a", PlacedBinding(f"other-{number}"))
+    ask(profile, table.freeze(), rankings)
+    gc.collect()
+    assert first() is None
+
+
+# --- mistakes of plugins ----------------------------------------------------------------------------------------------
+
+
+def raise_error(request: PlacementRequest) -> Any:
+    raise KeyError(request.placement)
+
+
+@pytest.mark.parametrize(
+    "sign, text",
+    [(raise_error, "KeyError: 'web'"), (lambda request: {}, "TypeError: unhashable type: 'dict'")],
+    ids=["raises", "has no hash"],
+)
+def test_F3_116_a_plugin_that_signs_wrongly_is_named(table: Table, sign: Any, text: str) -> None:
+    decision = ask(profile_of(Favouring(sign=sign)), table.freeze(), Rankings())
+    assert decision.error is not None
+    assert decision.error.reasons == (f"Favouring at sign: {text}",)
