@@ -230,13 +230,11 @@ class Cycle:
         )
 
     def _rank(self, desired: int) -> Picked:
+        def run_hooks() -> Picked:
+            return run_rounds(self.runner, self.frame, desired)
+
         rankings = self.inp.rankings
-        ranking = None if rankings is None else rankings.find(self.runner, self.frame)
-        if ranking is None:
-            ranking = run_rounds(self.runner, self.frame, desired)
-            if rankings is not None:
-                rankings.keep(self.runner, self.frame, ranking)
-        return ranking
+        return run_hooks() if rankings is None else rankings.rank(self.runner, self.frame, run_hooks)
 
     # --- shared -------------------------------------------------------------------------------------------------
 

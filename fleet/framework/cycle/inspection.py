@@ -96,7 +96,7 @@ def consider_newcomers(decision: Decision, inp: DecisionInput) -> tuple[Decision
     leaving = {operation.name for operation in decision.operations if operation.action is Action.UNSCHEDULE}
     staying = [binding for binding in inp.bindings if binding.metadata.name not in leaving]
     request = replace(inp.request, wanted=(decision.active or 0) + 1, min_targets=None)
-    question = replace(inp, request=request, bindings=staying)
+    question = replace(inp, request=request, bindings=staying, rankings=None)
     next_one = decide(question)
     if next_one.round is None:
         return decision, inp  # a profile with a batch of its own, or a plugin that failed

@@ -1,21 +1,24 @@
 """Rankings that placements with equal requests share: of a burst of them, the first is ranked for all.
 
-Requests are equal if all plugins sign them alike (`sign`). Their ranking is valid as long as no cluster changes beyond
-a heartbeat, and as the filters that do not sign, such as one that reads the time, judge as before. The decision is the
-one that all hooks would have led to.
+Requests are equal if all plugins of the profile sign them alike (`sign`). Their ranking is valid as long as no cluster
+changes beyond a heartbeat, and as the filters that do not sign, such as one that reads the time, judge as before. The
+decision is the one that all hooks would have led to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from fleet.errors import PluginError
 from fleet.framework.context import Warning
 from fleet.framework.cycle.rounds import Picked
 from fleet.framework.cycle.runner import JudgedFilter, Runner
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.types import Verdict
 from fleet.snapshot.columns.bitset import as_bits, to_rows
 from fleet.snapshot.frame import Frame
@@ -26,85 +29,122 @@ _MOST_CHANGED: Final = 64
 """Clusters that are compared. Where more have changed, all are ranked anew."""
 
 
+class _Signature:
+    """Its hash is computed once: policies are large."""
+
+    __slots__ = ("_hash", "_parts", "_profile")
+
+    def __init__(self, profile: CompiledProfile, parts: tuple[Hashable, ...]) -> None:
+        self._profile, self._parts, self._hash = profile, parts, hash(parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Signature) and self._profile is other._profile and self._parts == other._parts
+
+
 class _Kept(NamedTuple):
     frame: Frame
     """The latest in which the ranking was valid."""
     ranking: Picked
     skipped: Mapping[str, tuple[str, ...]]
-    notes: Mapping[str, Mapping[str, Any]]
+    notes: dict[str, dict[str, Any]]
     warnings: Mapping[tuple[str, str], Warning]
     judged: tuple[JudgedFilter, ...]
 
 
 class Rankings:
-    """The latest of one profile. Threads may ask side by side: what is kept never changes."""
+    """The latest few. Threads may ask side by side: what is kept never changes."""
 
     def __init__(self) -> None:
-        self._kept: Mapping[Hashable, _Kept] = {}
+        self._kept: Mapping[_Signature, _Kept] = {}
 
-    def find(self, runner: Runner, frame: Frame) -> Picked | None:
-        """As if the hooks had run."""
-        signature = _sign(runner, frame)
-        kept = None if signature is None else self._kept.get(signature)
-        if kept is None or not _is_same_fleet(kept.frame, frame):
-            return None
-        if not all(_judges_alike(runner, frame, judged) for judged in kept.judged):
-            return None
-        self._put(signature, kept._replace(frame=frame))
-        runner.ctx.notes.update({plugin: dict(notes) for plugin, notes in kept.notes.items()})
-        runner.ctx.warnings.update(kept.warnings)
-        runner.skipped = {hook: list(names) for hook, names in kept.skipped.items()}
-        rounds, targets, count = kept.ranking
-        rebound = [replace(each, verdicts=each.verdicts.rebind(frame, runner.req)) for each in rounds]
-        return rebound, list(targets), count
-
-    def keep(self, runner: Runner, frame: Frame, ranking: Picked) -> None:
+    def rank(self, runner: Runner, frame: Frame, run_hooks: Callable[[], Picked]) -> Picked:
+        """What `run_hooks` returns, or would return."""
         signature = _sign(runner, frame)
         if signature is None:
-            return
-        kept = _Kept(
-            frame=frame,
-            ranking=ranking,
-            skipped={hook: tuple(names) for hook, names in runner.skipped.items()},
-            notes={plugin: dict(notes) for plugin, notes in runner.ctx.notes.items()},
-            warnings=dict(runner.ctx.warnings),
-            judged=tuple(runner.judged.values()),
-        )
-        self._put(signature, kept)
+            return run_hooks()
+        kept = self._kept.get(signature)
+        if kept is not None and _is_valid(kept, runner, frame):
+            self._put(signature, kept._replace(frame=frame))
+            return _share(kept, runner, frame)
+        ranking = run_hooks()
+        if all(judged.says_no_more for judged in runner.judged.values()):
+            self._put(signature, _keep(ranking, runner, frame))
+        return ranking
 
-    def _put(self, signature: Hashable, kept: _Kept) -> None:
+    def _put(self, signature: _Signature, latest: _Kept) -> None:
         """Those that can no longer be compared with the fleet go."""
-        log = kept.frame.log_position.log
-        others = [(key, each) for key, each in self._kept.items() if each.frame.log_position.log is log]
-        latest = [(key, each) for key, each in others if key != signature][-_MOST_SIGNATURES + 1 :]
-        self._kept = dict([*latest, (signature, kept)])
+        kept = dict(self._kept)  # hashes nothing anew
+        kept.pop(signature, None)
+        log = latest.frame.log_position.log
+        outdated = [key for key, each in kept.items() if each.frame.log_position.log is not log]
+        for key in outdated or [*kept][: max(len(kept) + 1 - _MOST_SIGNATURES, 0)]:
+            del kept[key]
+        kept[signature] = latest
+        self._kept = kept
 
 
-def _sign(runner: Runner, frame: Frame) -> Hashable | None:
-    """None if more may count than clusters and what is signed."""
-    ctx = runner.ctx
-    if runner.is_measured or ctx.bindings.holders or ctx.nominated or frame.nominations or frame.excluded:
+def _sign(runner: Runner, frame: Frame) -> _Signature | None:
+    """None if more may count than clusters and what is signed, or if a plugin cannot sign."""
+    ctx, signers = runner.ctx, runner.profile.signers
+    if signers is None or runner.is_measured or ctx.bindings.holders or ctx.nominated:
         return None
-    return runner.sign_request()
+    if frame.nominations or frame.excluded:
+        return None
+    try:
+        return _Signature(runner.profile, tuple([plugin.sign(runner.req) for plugin in signers]))
+    except Exception:
+        return None  # all hooks run; the conformance kit finds such plugins
+
+
+def _keep(ranking: Picked, runner: Runner, frame: Frame) -> _Kept:
+    return _Kept(
+        frame=frame,
+        ranking=ranking,
+        skipped={hook: tuple(names) for hook, names in runner.skipped.items()},
+        notes=deepcopy(runner.ctx.notes),
+        warnings=runner.ctx.warnings.copy(),
+        judged=tuple(runner.judged.values()),
+    )
+
+
+def _share(kept: _Kept, runner: Runner, frame: Frame) -> Picked:
+    runner.ctx.notes = deepcopy(kept.notes)
+    runner.ctx.warnings = dict(kept.warnings)
+    runner.skipped = {hook: list(names) for hook, names in kept.skipped.items()}
+    rounds, targets, count = kept.ranking
+    rebound = [replace(each, verdicts=each.verdicts.rebind(frame, runner.req)) for each in rounds]
+    return rebound, list(targets), count
+
+
+def _is_valid(kept: _Kept, runner: Runner, frame: Frame) -> bool:
+    return _is_same_fleet(kept.frame, frame) and all(_judges_alike(runner, frame, judged) for judged in kept.judged)
 
 
 def _is_same_fleet(before: Frame, frame: Frame) -> bool:
     """But for heartbeats and for what is on clusters."""
     if frame is before:
         return True
-    changed = frame.find_changed(before.log_position)
-    if changed is None or len(changed) > _MOST_CHANGED:
+    changed = frame.find_changed(before.log_position) if frame.names is before.names else None
+    if changed is None:
         return False
-    clusters = ((before.clusters[row], frame.clusters[row]) for row in changed.tolist())
-    return not any(old is not new and differ_beyond_heartbeat(old, new) for old, new in clusters)
+    clusters = [(before.clusters[row], frame.clusters[row]) for row in changed.tolist()]
+    differing = [(old, new) for old, new in clusters if old is not new]
+    return len(differing) <= _MOST_CHANGED and not any(differ_beyond_heartbeat(old, new) for old, new in differing)
 
 
 def _judges_alike(runner: Runner, frame: Frame, judged: JudgedFilter) -> bool:
-    entry, alive, before = judged
-    verdict = runner.run_one_filter(entry, frame, alive)
-    rejected = alive & ~as_bits(before.ok, alive)
+    alive, before = judged.alive, judged.verdict
+    try:
+        again = runner.judge_anew(judged.entry, frame, alive)
+    except PluginError:
+        return False  # it reads what other hooks leave in the state
+    verdict, rejected = again.verdict, alive & ~as_bits(before.ok, alive)
     return (
-        rejected == alive & ~as_bits(verdict.ok, alive)
+        again.says_no_more
+        and rejected == alive & ~as_bits(verdict.ok, alive)
         and before.retained == verdict.retained
         and (not rejected or np.array_equal(*(_read_reasons(each, rejected, frame) for each in (before, verdict))))
     )

@@ -6,7 +6,7 @@ becomes a `PluginError` that names plugin and hook, and ends the attempt, never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -82,11 +82,13 @@ class Narrowing(NamedTuple):
 
 
 class JudgedFilter(NamedTuple):
-    """A filter, the rows that it was asked about first, and its answer."""
+    """The first call of a filter."""
 
     entry: BoundHook
     alive: int
     verdict: Verdict
+    says_no_more: bool
+    """Rows and numbers of reasons are all of its answer: it has no words of its own, notes or warnings."""
 
 
 class Runner:
@@ -115,19 +117,6 @@ class Runner:
     @property
     def is_measured(self) -> bool:
         return self._probe is not NULL_PROBE
-
-    def sign_request(self) -> tuple[Hashable, ...] | None:
-        """What each plugin signs of it; None where that is not all that counts."""
-        signers = self.profile.signers
-        return None if signers is None else tuple(self._sign(name, plugin) for name, plugin in signers)
-
-    def _sign(self, name: str, plugin: Any) -> Hashable:
-        try:
-            signed: Hashable = plugin.sign(self.req)
-            hash(signed)
-        except Exception as error:
-            raise PluginError(f"{type(error).__name__}: {error}", plugin=name, hook="sign") from error
-        return signed
 
     # --- how many ---------------------------------------------------------------------------------------------------
 
@@ -426,12 +415,29 @@ class Runner:
         return from_rows(row for row in rows if row is not None) & ~self.ctx.active & ~self.ctx.obsolete
 
     def _filter(self, entry: BoundHook, frame: Frame, alive: int) -> Verdict:
-        verdict = self.run_one_filter(entry, frame, alive)
-        if entry.name in self.profile.unsigned_filters:
-            self.judged.setdefault(entry.name, JudgedFilter(entry, alive, verdict))
-        return verdict
+        if entry.name not in self.profile.unsigned_filters or entry.name in self.judged:
+            return self._judge_rows(entry, frame, alive)
+        judged = self.judged[entry.name] = self._judge_and_listen(entry, frame, alive)
+        return judged.verdict
 
-    def run_one_filter(self, entry: BoundHook, frame: Frame, alive: int) -> Verdict:
+    def judge_anew(self, entry: BoundHook, frame: Frame, alive: int) -> JudgedFilter:
+        """By a filter alone: without what other hooks leave in the state."""
+        own, self.state = self.state, CycleState()
+        self.state.expire()
+        try:
+            return self._judge_and_listen(entry, frame, alive)
+        finally:
+            self.state = own
+
+    def _judge_and_listen(self, entry: BoundHook, frame: Frame, alive: int) -> JudgedFilter:
+        warnings, noted = self.ctx.warnings.copy(), entry.name in self.ctx.notes
+        verdict = self._judge_rows(entry, frame, alive)
+        noted = noted or entry.name in self.ctx.notes
+        has_words = verdict.explain is not None or verdict.statuses is not None
+        says_more = has_words or noted or warnings != self.ctx.warnings
+        return JudgedFilter(entry, alive, verdict, not says_more)
+
+    def _judge_rows(self, entry: BoundHook, frame: Frame, alive: int) -> Verdict:
         verdict = check_verdict(entry, self._call("filter", entry, frame, alive), frame, alive)
         for status in verdict.statuses or ():
             self._expect_reasons(entry, status)

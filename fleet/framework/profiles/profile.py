@@ -55,7 +55,7 @@ _OF_CLUSTERS: Final = frozenset(
 )
 """In READS: columns of the clusters' objects and of the placement's own bindings."""
 _SIGNABLE: Final = _OF_CLUSTERS - {"signals"}
-"""In READS: what heartbeats do not change. A placement without bindings has nothing on clusters."""
+"""In READS: what heartbeats do not change. Rankings are shared by placements without bindings only."""
 _OF_THE_CLUSTER: Final = frozenset(
     (BINDINGS, "labels", "namespaces", "properties", "room", "signals", "taints", "usage")
 )
@@ -242,23 +242,24 @@ class CompiledProfile:
         )
 
     @cached_property
-    def signers(self) -> tuple[tuple[str, Any], ...] | None:
-        """The plugins that sign requests, by name: rankings depend on that, on clusters, and on the filters that do not
-        sign. None if they may depend on more."""
+    def signers(self) -> tuple[Any, ...] | None:
+        """The plugins that sign requests, if rankings depend on nothing but that, clusters, and the filters that do not
+        sign."""
         filters = [entry for entry in self.filters if entry.name not in self.unsigned_filters]
         others = (self.batch, *self.post_batch, *self.pre_filter, *self.pre_score, *self.scores, self.sort)
         takes_in_turn = not self.filters and not self.scores
         acts = self.has_effects or bool(self.post_filter)
         depends_on_more = takes_in_turn or acts or self.scans_in_parts or self.tie_break == "hashed"
-        if depends_on_more or not all(_signs(entry.plugin) for entry in (*filters, *others)):
+        if depends_on_more or not all(can_sign(entry.plugin) for entry in (*filters, *others)):
             return None
-        return tuple({entry.name: entry.plugin for entry in (*filters, *others)}.items())
+        return tuple({entry.name: entry.plugin for entry in (*filters, *others)}.values())
 
     @cached_property
     def unsigned_filters(self) -> frozenset[str]:
-        """Those of which one look tells whether they still judge alike: each cluster by itself, and by no picks."""
-        unsigned = (entry for entry in self.filters if not _signs(entry.plugin) and _is_row_local(entry.plugin))
-        return frozenset(entry.name for entry in unsigned if "picks" not in _trait(entry.plugin, "READS"))
+        """Those that can be asked alone whether they still judge alike: by the objects of clusters, one by one, and by
+        the time."""
+        asked = (entry for entry in self.filters if _trait(entry.plugin, "ROW_LOCAL") and not can_sign(entry.plugin))
+        return frozenset(entry.name for entry in asked if _list_reads(entry.plugin) <= _OF_CLUSTERS - {"picks"})
 
     @cached_property
     def decides_groups(self) -> bool:
@@ -562,12 +563,16 @@ def is_in_tree(plugin: Any) -> bool:
 
 
 def _is_row_local(plugin: Any) -> bool:
-    read = {column.partition(":")[0] for column in _trait(plugin, "READS")}
-    return bool(_trait(plugin, "ROW_LOCAL")) and read <= _OF_THE_CLUSTER | _OF_THE_PLACEMENT
+    return bool(_trait(plugin, "ROW_LOCAL")) and _list_reads(plugin) <= _OF_THE_CLUSTER | _OF_THE_PLACEMENT
 
 
-def _signs(plugin: Any) -> bool:
-    return hasattr(plugin, "sign") and _SIGNABLE.issuperset(_trait(plugin, "READS"))
+def _list_reads(plugin: Any) -> set[str]:
+    """Kinds of columns, without keys."""
+    return {column.partition(":")[0] for column in _trait(plugin, "READS")}
+
+
+def can_sign(plugin: Any) -> bool:
+    return hasattr(plugin, "sign") and _list_reads(plugin) <= _SIGNABLE
 
 
 def _trait(plugin: Any, name: str) -> Any:

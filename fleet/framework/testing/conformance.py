@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from inspect import iscoroutine
 from typing import Any, Final
 
+import msgspec
+
 from fleet.errors import PluginError
 from fleet.framework.arguments import PluginFactory, RawArgs
 from fleet.framework.context import NO_QUERY_RESULTS
@@ -25,12 +27,15 @@ from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.handle import Handle, NoWatches, OfflineHandle
 from fleet.framework.operations import Target
 from fleet.framework.policy.placement_terms import NO_TERMS
-from fleet.framework.request import PlacementRequest
+from fleet.framework.policy.resource_requests import NO_NEEDS
+from fleet.framework.profiles.profile import can_sign
+from fleet.framework.request import PlacementRequest, UnusedPart
 from fleet.framework.state import CycleState
 from fleet.framework.testing.observation import Observation, PluginHarness, find_tampered_columns, observe
 from fleet.framework.testing.specimens import SeededRandom, Specimen, specimens
 from fleet.framework.types import ExternalResult, PluginTraits
-from fleet.model.views import MemberCluster
+from fleet.model.timestamps import format_timestamp
+from fleet.model.views import Gate, MemberCluster
 from fleet.snapshot import Frame, Table
 from fleet.snapshot.sidedata import PlacedBinding
 
@@ -45,18 +50,39 @@ REASONS: Final = "F3-133"
 LEDGER: Final = "F3-136"
 
 
-_OTHER_REQUESTS: Final[Sequence[Mapping[str, Any]]] = (
-    {"placement": "another", "uid": "another", "snapshot": "another-0", "labels": {"another": "yes"}, "priority": 7},
-    {"namespace": "another"},
-    {"required": ()},
-    {"preferred": ()},
-    {"constraints": ()},
-    {"tolerations": ()},
-    {"wanted": 1},
-    {"requests": {"cpu": 1}},
-    {"locality": {"another": 1}},
-    {"affinity": NO_TERMS},
-)
+OTHER_VALUES: Final[Mapping[str, Any]] = {
+    "placement": "another",
+    "namespace": "another",
+    "uid": "another",
+    "snapshot": "another-0",
+    "snapshot_uid": "another",
+    "snapshot_generation": 7,
+    "generation": 7,
+    "wanted": 1,
+    "cluster_names": ("another",),
+    "required": (),
+    "preferred": (),
+    "constraints": (),
+    "tolerations": (),
+    "unused": (UnusedPart("another", "has no effect"),),
+    "priority": 7,
+    "never_preempts": True,
+    "min_targets": 1,
+    "requests": {"cpu": 7},
+    "node_requests": {"cpu": 7},
+    "overridden_requests": (),
+    "limits": NO_NEEDS,
+    "requested_by": "placement",
+    "locality": {"another": 7},
+    "affinity": NO_TERMS,
+    "labels": {"another": "yes"},
+    "quotas": (),
+    "gates": (Gate(name="another"),),
+    "held_by_group": "another",
+    "scheduler_name": "another",
+    "policy": None,
+}
+"""Of a request, for what may not be signed."""
 _HOUR: Final = 3600 * 10**9
 
 
@@ -223,25 +249,41 @@ class _Examiner:
         yield from _changes(LEDGER, observed, fresh, circumstances="in a run of a new instance")
 
     def _check_signature(self, frame: Frame, case: Specimen) -> Iterator[ConformanceFinding]:
-        """Requests that differ in what is not signed, an hour later."""
+        """Requests that differ in what is not signed, and an hour later with heartbeats of then."""
         sign = getattr(self.harness.plugin, "sign", None)
         if sign is None:
             return
-        first = replace(case, bindings=())
-        signed, observed = sign(first.request), self._observe(self.harness, frame, first)
-        try:
-            hash(signed)
-        except TypeError as error:
-            yield ConformanceFinding(SIGNATURE, f"sign: {error}")
+        if not can_sign(self.harness.plugin):
+            yield ConformanceFinding(
+                SIGNATURE, "sign has no effect: READS must name columns of clusters, and no signals"
+            )
             return
-        for changes in _OTHER_REQUESTS:
-            other = replace(first, request=replace(first.request, **changes), now=first.now + _HOUR)
-            if sign(other.request) == signed:
-                circumstances = (
-                    f"an hour later, for a request that is signed alike and has another {next(iter(changes))}"
-                )
-                again = self._observe(self.harness, frame, other)
-                yield from _changes(SIGNATURE, observed, again, circumstances=circumstances)
+        first = replace(case, bindings=())
+        try:
+            signed = sign(first.request)
+            hash(signed)
+            unsigned = [
+                name for name, value in OTHER_VALUES.items() if sign(replace(first.request, **{name: value})) == signed
+            ]
+        except Exception as error:
+            yield ConformanceFinding(SIGNATURE, f"sign: {type(error).__name__}: {error}")
+            return
+        observed = self._observe(self.harness, frame, first)
+        if [*self._compare_requests(frame, first, observed, unsigned)]:
+            for name in unsigned:
+                yield from self._compare_requests(frame, first, observed, [name])
+        later = self._frame(case, [_hear(cluster, case.now + _HOUR) for cluster in case.clusters])
+        again = self._observe(self.harness, later, replace(first, now=first.now + _HOUR))
+        yield from _changes(SIGNATURE, observed, again, circumstances="an hour later, with heartbeats of then")
+
+    def _compare_requests(
+        self, frame: Frame, first: Specimen, observed: Observation, names: Sequence[str]
+    ) -> Iterator[ConformanceFinding]:
+        changes = {name: OTHER_VALUES[name] for name in names}
+        other = replace(first, request=replace(first.request, **changes))
+        circumstances = f"for a request that is signed alike, with another {', '.join(names)}"
+        again = self._observe(self.harness, frame, other)
+        yield from _changes(SIGNATURE, observed, again, circumstances=circumstances)
 
     def _reserve(self, frame: Frame, case: Specimen, observed: Observation) -> None:
         reserve = getattr(self.harness.plugin, "reserve", None)
@@ -288,6 +330,14 @@ class _Examiner:
             yield ConformanceFinding(
                 REASONS, "explain_row is called while deciding: explanations are rendered on request only"
             )
+
+
+def _hear(cluster: MemberCluster, moment: int) -> MemberCluster:
+    heard = format_timestamp(moment)
+    agents = tuple(
+        msgspec.structs.replace(agent, last_received_heartbeat=heard) for agent in cluster.status.agent_status
+    )
+    return msgspec.structs.replace(cluster, status=msgspec.structs.replace(cluster.status, agent_status=agents))
 
 
 def _record_explained_rows(plugin: Any) -> list[int]:

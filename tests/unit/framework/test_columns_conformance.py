@@ -5,6 +5,7 @@ That in-tree plugins conform is shown by `fleet plugins check`, and on random fl
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,9 +14,10 @@ import numpy as np
 import pytest
 
 from fleet.framework.arguments import PluginFactory, RawArgs
+from fleet.framework.request import PlacementRequest
 from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.status import Code, Status
-from fleet.framework.testing.conformance import ConformanceError, SpecimenOptions, check
+from fleet.framework.testing.conformance import OTHER_VALUES, ConformanceError, SpecimenOptions, check
 from fleet.framework.types import ExternalQuery, ExternalResult, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.snapshot import Table
 from fleet.snapshot.columns.bitset import from_bools, to_bools
@@ -23,12 +25,17 @@ from plugins import IN_TREE
 from tests.doubles import Answering
 
 Hook = Callable[..., Any]
+FEW = SpecimenOptions(cases=12)
 ONE_REASON = ReasonTable(Reason("No", Code.UNSCHEDULABLE, "no"))
 
 
 def plugin(*, reasons: ReasonTable = ONE_REASON, row_local: bool = False, **hooks: Hook) -> PluginFactory:
     """A factory of plugins called X with these hooks; every one a new object."""
     return lambda raw, handle: Answering("X", traits={"REASONS": reasons, "ROW_LOCAL": row_local}, **hooks)
+
+
+def signing_plugin(**hooks: Hook) -> PluginFactory:
+    return lambda raw, handle: Answering("X", traits={"REASONS": ONE_REASON, "READS": ("labels",)}, **hooks)
 
 
 def broken_rules(factory: PluginFactory, **given: Any) -> dict[str, str]:
@@ -324,20 +331,45 @@ def test_F3_136_a_private_counter_is_found() -> None:
     "method, hook",
     [
         ("filter", lambda ctx, state, req, frame, alive: Verdict(ok=-1 if req.tolerations else 0)),
+        ("filter", lambda ctx, state, req, frame, alive: Verdict(ok=-1 if req.gates else 0)),
+        ("filter", lambda ctx, state, req, frame, alive: Verdict(ok=from_bools(frame.signals.last_seen < 2**60))),
         ("filter", lambda ctx, state, req, frame, alive: Verdict(ok=-1 if ctx.now % 2**41 > 2**40 else 0)),
         ("score", lambda ctx, state, req, frame, rows: np.full(len(rows), len(req.placement))),
         ("batch", lambda ctx, state, req, frame: req.wanted or 0),
     ],
-    ids=["part of the policy", "time", "name", "number"],
+    ids=["part of the policy", "gates", "signals", "time", "name", "number"],
 )
 def test_F3_116_a_plugin_that_reads_more_than_it_signs_is_found(method: str, hook: Hook) -> None:
     signing: dict[str, Any] = {"sign": lambda req: (), method: hook}
-    assert "F3-116" in broken_rules(plugin(**signing))
+    assert "F3-116" in broken_rules(signing_plugin(**signing), options=FEW)
 
 
-def test_F3_116_what_is_signed_has_a_hash() -> None:
-    broken = broken_rules(plugin(sign=lambda req: [], filter=lambda *args: Verdict(ok=-1)))
-    assert broken == {"F3-116": "sign: unhashable type: 'list'"}
+def test_F3_116_what_differs_and_is_not_signed_is_named() -> None:
+    counting = signing_plugin(sign=lambda req: (), batch=lambda ctx, state, req, frame: len(req.gates))
+    broken = broken_rules(counting, options=FEW)
+    assert broken == {"F3-116": "batch: 0 became 1 for a request that is signed alike, with another gates"}
+
+
+def raise_error(request: Any) -> Any:
+    raise KeyError("key")
+
+
+@pytest.mark.parametrize(
+    "sign, text", [(lambda req: [], "TypeError: unhashable type: 'list'"), (raise_error, "KeyError: 'key'")]
+)
+def test_F3_116_a_plugin_that_cannot_sign_is_found(sign: Hook, text: str) -> None:
+    broken = broken_rules(signing_plugin(sign=sign, filter=lambda *args: Verdict(ok=-1)), options=FEW)
+    assert broken == {"F3-116": f"sign: {text}"}
+
+
+def test_F3_116_a_plugin_that_signs_declares_what_it_reads() -> None:
+    broken = broken_rules(plugin(sign=lambda req: (), filter=lambda *args: Verdict(ok=-1)), options=FEW)
+    assert broken == {"F3-116": "sign has no effect: READS must name columns of clusters, and no signals"}
+
+
+def test_F3_116_every_field_of_a_request_is_tried() -> None:
+    fields = {field.name for field in dataclasses.fields(PlacementRequest) if field.init}
+    assert fields - {*OTHER_VALUES} == {"placement_type", "problems"}  # others are not ranked
 
 
 def test_F3_136_a_counter_in_the_module_is_found() -> None:
