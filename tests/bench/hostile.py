@@ -2,7 +2,7 @@
 
 One caller asks everything about a placement whose policy is as large as a size says, while `/livez` is looked at and
 another caller asks about a small placement. That caller alone, just before, is what it is compared with: both phases
-meet the same machine. Hub, controller and API are a process each.
+meet the same machine. Hub, controller and API are a process each, and so are the two callers.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tests.bench.controller.workers import scheduler
 from tests.bench.figures import Figure, Kind
 from tests.bench.fleets import name_of
 from tests.bench.measuring import Run
+from tests.bench.others import Asking, Beside, Others, others
 from tests.bench.policies import plain_policy
 
 Json = dict[str, Any]
@@ -38,7 +39,6 @@ P99_KEPT: Final = 50.0
 DEADLINE: Final = 30.0
 _GRACE: Final = 5.0
 """For an answer that was cut at the deadline to arrive."""
-_LOOK_EVERY: Final = 0.01
 _LOOK_AGAIN: Final = 0.2
 _SECONDS_TO_DECIDE: Final = 300.0
 _SECONDS_TO_WARM_UP: Final = 1.0
@@ -138,17 +138,8 @@ class Site:
 
     hub: Hub
     api: str
-    probes: tuple[str, ...]
-    """URLs of `/livez`."""
     traffic: Traffic
-
-
-@dataclass(slots=True)
-class Beside:
-    """Seconds, in which what others asked was answered."""
-
-    probes: list[float] = field(default_factory=list)
-    answers: list[float] = field(default_factory=list)
+    others: Others
 
 
 @dataclass(slots=True)
@@ -200,66 +191,24 @@ def list_questions(name: str, document: Json) -> list[tuple[str, bytes | None]]:
 async def measure(site: Site, parts: int | None, *, most_bytes: int) -> Found:
     found = Found()
     async with aiohttp.ClientSession() as session:
-        async with _others(site, session, Beside()):
+        async with site.others.asking(Beside()):
             await asyncio.sleep(_SECONDS_TO_WARM_UP)
-        async with _others(site, session, found.alone):
+        async with site.others.asking(found.alone):
             await asyncio.sleep(_SECONDS_ALONE)
         for shape in SHAPES:
             policy = build_policy(shape, parts, most_bytes=most_bytes)
             encoded = _encode(build_placement(_NAME, policy))
-            async with _others(site, session, found.stored):
+            async with site.others.asking(found.stored):
                 name = await _store_again_and_again(site.traffic, f"large-{shape}-{parts or 'most'}", encoded)
             questions = list_questions(name, build_placement(name, policy))
-            async with _others(site, session, found.asked):
+            async with site.others.asking(found.asked):
                 ends = time.monotonic() + _SECONDS_EACH
                 while time.monotonic() < ends:
                     for path, body in questions:
                         await _ask(site, session, path, body, found)
-            async with _others(site, session, found.stored):
+            async with site.others.asking(found.stored):
                 await site.traffic.send("DELETE", CLUSTER_SCOPED.placement.item(name))
     return found
-
-
-@asynccontextmanager
-async def _others(site: Site, session: aiohttp.ClientSession, beside: Beside) -> AsyncIterator[None]:
-    async def look(url: str) -> None:
-        while True:
-            await _time(session, url, {}, beside.probes)
-            await asyncio.sleep(_LOOK_EVERY)
-
-    async def ask() -> None:
-        headers = {"Authorization": f"Bearer {site.hub.other_token}"}
-        while True:
-            for name in _SMALL:
-                await _time(session, f"{site.api}/v1/placements/-/{name}/why", headers, beside.answers)
-                await asyncio.sleep(_LOOK_EVERY)
-
-    tasks = [asyncio.create_task(look(url)) for url in site.probes]
-    tasks.append(asyncio.create_task(ask()))
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        for task in tasks:
-            if not task.cancelled():
-                task.result()
-
-
-async def _time(session: aiohttp.ClientSession, url: str, headers: dict[str, str], seconds: list[float]) -> None:
-    begun = time.perf_counter()
-    async with session.get(url, headers=headers) as answer:
-        content = await answer.read()
-    assert answer.status == 200, f"{url}: {answer.status} {content[:300]!r}"
-    seconds += list_waits(time.perf_counter() - begun)
-
-
-def list_waits(seconds: float) -> Iterator[float]:
-    """Of a request, and of those that would have been sent meanwhile: else a long wait would count once."""
-    while seconds > 0:
-        yield seconds
-        seconds -= _LOOK_EVERY
 
 
 async def _ask(site: Site, session: aiohttp.ClientSession, path: str, body: bytes | None, found: Found) -> None:
@@ -303,7 +252,6 @@ def build_placement(name: str, policy: Json) -> Json:
 
 
 def _encode(document: Json) -> bytes:
-    """Before anything is timed: the driver is one process."""
     return msgspec.json.encode(document)
 
 
@@ -317,15 +265,18 @@ async def two_processes(size: Size) -> AsyncIterator[Site]:
             await join(traffic, size.clusters)
             with scheduler(hub, controllers="placement,scheduler") as worker, answering_alone(hub) as server:
                 await worker.ready()
+                await _settle(traffic)
                 api = f"http://127.0.0.1:{server.port}"
-                yield await _settle(Site(hub, api, (f"{api}/livez", f"http://{worker.health}/livez"), traffic))
+                probes = (f"{api}/livez", f"http://{worker.health}/livez")
+                questions = [f"{api}/v1/placements/-/{name}/why" for name in _SMALL]
+                with others(Asking(probes, questions, hub.other_token)) as callers:
+                    yield Site(hub, api, traffic, callers)
 
 
-async def _settle(site: Site) -> Site:
-    await site.traffic.send("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", _OTHER_CALLER)
+async def _settle(traffic: Traffic) -> None:
+    await traffic.send("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", _OTHER_CALLER)
     for name in _SMALL:
-        await _place(site.traffic, name, _encode(build_placement(name, plain_policy(3, 0))))
-    return site
+        await _place(traffic, name, _encode(build_placement(name, plain_policy(3, 0))))
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ import pytest
 from fleet.framework.policy.size import count_parts
 from fleet.model.views import PlacementPolicy
 from tests.bench import hostile
-from tests.bench.hostile import SHAPES, Beside, Found, Size, build_policy, list_questions, list_waits
+from tests.bench.hostile import SHAPES, Found, Size, build_policy, list_questions
 from tests.bench.measuring import Run
+from tests.bench.others import Beside, list_waits
 
 LARGEST: Final = 90_000
 
