@@ -173,6 +173,11 @@ class HookContext:
             raise QueryPending(query)
         return result
 
+    @property
+    def has_results(self) -> bool:
+        """Of any query."""
+        return bool(self._query_results)
+
     def find_result(self, key: str) -> ExternalResult | None:
         return self._query_results.get(key)
 

@@ -1,4 +1,5 @@
-"""Callers that ask little, as a process of their own, so that what they wait for is not the work of the other client."""
+"""Callers that ask little. They run in a process of their own, so that their times do not include the work of the other
+caller."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import Final
 import aiohttp
 
 _ASK_EVERY: Final = 0.01
+_SECONDS_TO_END: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -40,16 +42,13 @@ class Others:
 
     @asynccontextmanager
     async def asking(self, beside: Beside) -> AsyncIterator[None]:
-        """Their times are added at the end."""
-        self._connection.send(True)
-        await asyncio.to_thread(self._connection.recv)
-        try:
-            yield
-        finally:
-            self._connection.send(True)
-            times: Beside = await asyncio.to_thread(self._connection.recv)
-            beside.probes += times.probes
-            beside.answers += times.answers
+        """Their times are added to `beside` at the end."""
+        self._connection.send(None)
+        yield
+        self._connection.send(None)
+        times: Beside = await asyncio.to_thread(self._connection.recv)
+        beside.probes += times.probes
+        beside.answers += times.answers
 
 
 @contextmanager
@@ -58,11 +57,13 @@ def others(asking: Asking) -> Iterator[Others]:
     ours, theirs = context.Pipe()
     process = context.Process(target=_ask_when_told, args=(theirs, asking), daemon=True)
     process.start()
+    theirs.close()  # else the end of the process would not end the pipe
     try:
         yield Others(ours)
     finally:
-        ours.send(False)
-        process.join()
+        ours.close()
+        process.join(_SECONDS_TO_END)
+        process.kill()
 
 
 def _ask_when_told(connection: Connection, asking: Asking) -> None:
@@ -72,19 +73,25 @@ def _ask_when_told(connection: Connection, asking: Asking) -> None:
 
 async def _take_turns(connection: Connection, asking: Asking) -> None:
     async with aiohttp.ClientSession() as session:
-        while await asyncio.to_thread(connection.recv):
+        while await asyncio.to_thread(_is_told, connection):
             beside = Beside()
-            tasks = [asyncio.create_task(_look(session, url, beside)) for url in asking.probes]
-            tasks.append(asyncio.create_task(_ask(session, asking, beside)))
-            connection.send(True)
-            await asyncio.to_thread(connection.recv)
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            for task in tasks:
-                if not task.cancelled():
-                    task.result()
-            connection.send(beside)
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(_look(session, url, beside)) for url in asking.probes]
+                tasks.append(group.create_task(_ask(session, asking, beside)))
+                goes_on = await asyncio.to_thread(_is_told, connection)
+                for task in tasks:
+                    task.cancel()
+            if goes_on:
+                connection.send(beside)
+
+
+def _is_told(connection: Connection) -> bool:
+    """False at the end."""
+    try:
+        connection.recv()
+    except EOFError:
+        return False
+    return True
 
 
 async def _look(session: aiohttp.ClientSession, url: str, beside: Beside) -> None:

@@ -8,19 +8,17 @@ decision is the one that all hooks would have led to.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from copy import deepcopy
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from fleet.errors import PluginError
-from fleet.framework.context import Warning
+from fleet.framework.context import QueryPending, Warning
 from fleet.framework.cycle.rounds import Picked
 from fleet.framework.cycle.runner import JudgedFilter, Runner
 from fleet.framework.profiles.profile import CompiledProfile
-from fleet.framework.types import Verdict
-from fleet.snapshot.columns.bitset import as_bits, to_rows
+from fleet.snapshot.columns.bitset import to_rows
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.table import differ_beyond_heartbeat
 
@@ -41,7 +39,12 @@ class _Signature:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Signature) and self._profile is other._profile and self._parts == other._parts
+        if not isinstance(other, _Signature) or self._profile is not other._profile:
+            return False
+        try:
+            return self._parts == other._parts
+        except Exception:
+            return False  # of values that cannot be compared
 
 
 class _Kept(NamedTuple):
@@ -49,7 +52,6 @@ class _Kept(NamedTuple):
     """The latest in which the ranking was valid."""
     ranking: Picked
     skipped: Mapping[str, tuple[str, ...]]
-    notes: dict[str, dict[str, Any]]
     warnings: Mapping[tuple[str, str], Warning]
     judged: tuple[JudgedFilter, ...]
 
@@ -67,10 +69,11 @@ class Rankings:
             return run_hooks()
         kept = self._kept.get(signature)
         if kept is not None and _is_valid(kept, runner, frame):
-            self._put(signature, kept._replace(frame=frame))
-            return _share(kept, runner, frame)
+            ranking = _share(kept, runner, frame)
+            self._put(signature, kept._replace(frame=frame, ranking=ranking))
+            return ranking
         ranking = run_hooks()
-        if all(judged.says_no_more for judged in runner.judged.values()):
+        if not runner.ctx.notes and all(judged.says_no_more for judged in runner.judged.values()):
             self._put(signature, _keep(ranking, runner, frame))
         return ranking
 
@@ -91,7 +94,7 @@ def _sign(runner: Runner, frame: Frame) -> _Signature | None:
     ctx, signers = runner.ctx, runner.profile.signers
     if signers is None or runner.is_measured or ctx.bindings.holders or ctx.nominated:
         return None
-    if frame.nominations or frame.excluded:
+    if frame.nominations or frame.excluded or ctx.has_results:
         return None
     try:
         return _Signature(runner.profile, tuple([plugin.sign(runner.req) for plugin in signers]))
@@ -104,14 +107,12 @@ def _keep(ranking: Picked, runner: Runner, frame: Frame) -> _Kept:
         frame=frame,
         ranking=ranking,
         skipped={hook: tuple(names) for hook, names in runner.skipped.items()},
-        notes=deepcopy(runner.ctx.notes),
         warnings=runner.ctx.warnings.copy(),
         judged=tuple(runner.judged.values()),
     )
 
 
 def _share(kept: _Kept, runner: Runner, frame: Frame) -> Picked:
-    runner.ctx.notes = deepcopy(kept.notes)
     runner.ctx.warnings = dict(kept.warnings)
     runner.skipped = {hook: list(names) for hook, names in kept.skipped.items()}
     rounds, targets, count = kept.ranking
@@ -135,20 +136,12 @@ def _is_same_fleet(before: Frame, frame: Frame) -> bool:
     return len(differing) <= _MOST_CHANGED and not any(differ_beyond_heartbeat(old, new) for old, new in differing)
 
 
-def _judges_alike(runner: Runner, frame: Frame, judged: JudgedFilter) -> bool:
-    alive, before = judged.alive, judged.verdict
+def _judges_alike(runner: Runner, frame: Frame, before: JudgedFilter) -> bool:
     try:
-        again = runner.judge_anew(judged.entry, frame, alive)
-    except PluginError:
-        return False  # it reads what other hooks leave in the state
-    verdict, rejected = again.verdict, alive & ~as_bits(before.ok, alive)
-    return (
-        again.says_no_more
-        and rejected == alive & ~as_bits(verdict.ok, alive)
-        and before.retained == verdict.retained
-        and (not rejected or np.array_equal(*(_read_reasons(each, rejected, frame) for each in (before, verdict))))
-    )
-
-
-def _read_reasons(verdict: Verdict, rejected: int, frame: Frame) -> Any:
-    return verdict.reason if isinstance(verdict.reason, int) else verdict.reason[to_rows(rejected, frame.size)]
+        again = runner.judge_anew(before.entry, frame, before.alive)
+    except (PluginError, QueryPending):
+        return False  # it reads what other hooks leave in the state, or asks
+    if not again.says_no_more or (again.rejected, again.retained) != (before.rejected, before.retained):
+        return False
+    rows = to_rows(before.rejected, frame.size)
+    return bool(np.array_equal(again.read_reasons(rows), before.read_reasons(rows)))

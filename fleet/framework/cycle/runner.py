@@ -37,7 +37,16 @@ from fleet.framework.status import (
     is_success,
     message_of,
 )
-from fleet.framework.types import Candidates, Component, Delta, Picks, PluginTraits, PostFilterResult, Verdict
+from fleet.framework.types import (
+    Candidates,
+    Component,
+    Delta,
+    Picks,
+    PluginTraits,
+    PostFilterResult,
+    ReasonArray,
+    Verdict,
+)
 from fleet.framework.verdicts import SET_ASIDE, TAKEN, YIELDED, FilterRejection, Verdicts
 from fleet.model.keys import PICK_FIXED
 from fleet.snapshot.columns.bitset import Int64Array, Rows, as_bits, from_rows
@@ -82,13 +91,18 @@ class Narrowing(NamedTuple):
 
 
 class JudgedFilter(NamedTuple):
-    """The first call of a filter."""
+    """The answer of a filter about some rows."""
 
     entry: BoundHook
     alive: int
-    verdict: Verdict
+    rejected: int
+    retained: int
+    reason: int | ReasonArray
     says_no_more: bool
-    """Rows and numbers of reasons are all of its answer: it has no words of its own, notes or warnings."""
+    """It has no words of its own, notes or warnings, and was asked about no other rows."""
+
+    def read_reasons(self, rows: Rows) -> int | ReasonArray:
+        return self.reason if isinstance(self.reason, int) else self.reason[rows]
 
 
 class Runner:
@@ -415,27 +429,32 @@ class Runner:
         return from_rows(row for row in rows if row is not None) & ~self.ctx.active & ~self.ctx.obsolete
 
     def _filter(self, entry: BoundHook, frame: Frame, alive: int) -> Verdict:
-        if entry.name not in self.profile.unsigned_filters or entry.name in self.judged:
+        if entry.name not in self.profile.unsigned_filters:
             return self._judge_rows(entry, frame, alive)
-        judged = self.judged[entry.name] = self._judge_and_listen(entry, frame, alive)
-        return judged.verdict
+        verdict, judged = self._judge_and_listen(entry, frame, alive)
+        first = self.judged.setdefault(entry.name, judged)
+        if alive & ~first.alive or not judged.says_no_more:
+            self.judged[entry.name] = first._replace(says_no_more=False)
+        return verdict
 
     def judge_anew(self, entry: BoundHook, frame: Frame, alive: int) -> JudgedFilter:
-        """By a filter alone: without what other hooks leave in the state."""
-        own, self.state = self.state, CycleState()
+        """By a filter alone: without what other hooks leave in the state, and without a trace."""
+        state, notes, warnings = self.state, self.ctx.notes, self.ctx.warnings
+        self.state, self.ctx.notes, self.ctx.warnings = CycleState(), {}, warnings.copy()
         self.state.expire()
         try:
-            return self._judge_and_listen(entry, frame, alive)
+            return self._judge_and_listen(entry, frame, alive)[1]
         finally:
-            self.state = own
+            self.state, self.ctx.notes, self.ctx.warnings = state, notes, warnings
 
-    def _judge_and_listen(self, entry: BoundHook, frame: Frame, alive: int) -> JudgedFilter:
-        warnings, noted = self.ctx.warnings.copy(), entry.name in self.ctx.notes
+    def _judge_and_listen(self, entry: BoundHook, frame: Frame, alive: int) -> tuple[Verdict, JudgedFilter]:
+        warnings = self.ctx.warnings.copy()
         verdict = self._judge_rows(entry, frame, alive)
-        noted = noted or entry.name in self.ctx.notes
         has_words = verdict.explain is not None or verdict.statuses is not None
-        says_more = has_words or noted or warnings != self.ctx.warnings
-        return JudgedFilter(entry, alive, verdict, not says_more)
+        says_more = has_words or entry.name in self.ctx.notes or warnings != self.ctx.warnings
+        reason = verdict.reason if isinstance(verdict.reason, int) else verdict.reason.copy()
+        rejected, retained = alive & ~as_bits(verdict.ok, alive), verdict.retained & alive
+        return verdict, JudgedFilter(entry, alive, rejected, retained, reason, not says_more)
 
     def _judge_rows(self, entry: BoundHook, frame: Frame, alive: int) -> Verdict:
         verdict = check_verdict(entry, self._call("filter", entry, frame, alive), frame, alive)

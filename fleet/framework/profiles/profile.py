@@ -243,9 +243,8 @@ class CompiledProfile:
 
     @cached_property
     def signers(self) -> tuple[Any, ...] | None:
-        """The plugins that sign requests, if rankings depend on nothing but that, clusters, and the filters that do not
-        sign."""
-        filters = [entry for entry in self.filters if entry.name not in self.unsigned_filters]
+        """The plugins that sign requests, if rankings depend on nothing but that, clusters and `unsigned_filters`."""
+        filters = [entry for entry in self.filters if not _may_be_asked_again(entry.plugin)]
         others = (self.batch, *self.post_batch, *self.pre_filter, *self.pre_score, *self.scores, self.sort)
         takes_in_turn = not self.filters and not self.scores
         acts = self.has_effects or bool(self.post_filter)
@@ -256,10 +255,10 @@ class CompiledProfile:
 
     @cached_property
     def unsigned_filters(self) -> frozenset[str]:
-        """Those that can be asked alone whether they still judge alike: by the objects of clusters, one by one, and by
-        the time."""
-        asked = (entry for entry in self.filters if _trait(entry.plugin, "ROW_LOCAL") and not can_sign(entry.plugin))
-        return frozenset(entry.name for entry in asked if _list_reads(entry.plugin) <= _OF_CLUSTERS - {"picks"})
+        """Those that are asked again for each request: by the objects of clusters, one by one, and by the time."""
+        if self.signers is None:
+            return frozenset()
+        return frozenset(entry.name for entry in self.filters if _may_be_asked_again(entry.plugin))
 
     @cached_property
     def decides_groups(self) -> bool:
@@ -569,6 +568,11 @@ def _is_row_local(plugin: Any) -> bool:
 def _list_reads(plugin: Any) -> set[str]:
     """Kinds of columns, without keys."""
     return {column.partition(":")[0] for column in _trait(plugin, "READS")}
+
+
+def _may_be_asked_again(plugin: Any) -> bool:
+    by_cluster = _trait(plugin, "ROW_LOCAL") and _list_reads(plugin) <= _OF_CLUSTERS - {"picks"}
+    return bool(by_cluster) and not can_sign(plugin)
 
 
 def can_sign(plugin: Any) -> bool:

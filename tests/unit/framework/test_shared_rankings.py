@@ -12,14 +12,15 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from fleet.errors import StateExpired
 from fleet.framework.cycle.cycle import decide
-from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.cycle.rankings import Rankings
 from fleet.framework.profiles.profile import CompiledProfile, PluginRef
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import StateKey
 from fleet.framework.status import Code, Status
-from fleet.framework.types import Reason, ReasonTable, Verdict
+from fleet.framework.types import ExternalQuery, ExternalResult, Reason, ReasonTable, Verdict
 from fleet.snapshot import Frame, Table
 from fleet.snapshot.columns.bitset import from_rows
 from fleet.snapshot.sidedata import PlacedBinding
@@ -51,7 +52,6 @@ class Favouring:
     def score(self, ctx: Any, state: Any, req: PlacementRequest, frame: Frame, rows: Any) -> Any:
         self.calls += 1
         near = req.labels.get("near", "")
-        ctx.note("near", near)
         return np.array([frame.name(row) == near for row in rows.tolist()], dtype=np.int64)
 
 
@@ -75,17 +75,20 @@ def test_F3_116_equal_requests_are_ranked_once(table: Table) -> None:
 
     assert plugin.calls == 2
     assert [chosen(decision) for decision in decisions] == [["b", "d"], ["c", "d"], ["b", "d"], ["c", "d"]]
-    assert [decision.notes for decision in decisions] == [
-        {"Favouring": {"near": near}} for near in ("b", "c", "b", "c")
-    ]
 
 
-def test_F3_116_a_note_of_one_decision_is_not_that_of_another(table: Table) -> None:
-    rankings, profile = Rankings(), profile_of(Favouring())
-    for _ in range(3):
-        decision = ask(profile, table.freeze(), rankings)
-        assert decision.notes == {"Favouring": {"near": ""}}
-        decision.notes["Favouring"]["near"] = "changed"  # type: ignore[index]
+def test_F3_116_what_notes_anything_is_not_shared(table: Table) -> None:
+    plugin, rankings = Favouring(), Rankings()
+    score = plugin.score
+
+    def note_and_score(ctx: Any, *args: Any) -> Any:
+        ctx.note("calls", plugin.calls)
+        return score(ctx, *args)
+
+    plugin.score = note_and_score  # type: ignore[assignment, method-assign]
+    profile = profile_of(plugin)
+    decisions = [ask(profile, table.freeze(), rankings) for _ in range(2)]
+    assert [decision.notes for decision in decisions] == [{"Favouring": {"calls": calls}} for calls in (0, 1)]
 
 
 def test_F3_116_equal_requests_wait_alike(table: Table) -> None:
@@ -222,6 +225,97 @@ def test_F3_116_filters_that_do_not_sign_and_say_more_than_rows_are_not_shared(
     assert second.digest == ask(profile, table.freeze(), Rankings(), placement="two").digest
 
 
+def test_F3_116_a_filter_that_is_asked_about_further_rows_later_is_not_shared(table: Table) -> None:
+    """By a filter before it that reads picks."""
+    late: list[str] = []
+    first = Answering(
+        "First",
+        traits={"READS": ("picks",), "REASONS": Clocked.REASONS},
+        sign=lambda req: (),
+        post_batch=lambda *args: (1, None),
+        filter=lambda ctx, state, req, frame, alive: refuse(frame, *() if ctx.picked else NAMES[:3]),
+    )
+    clocked = Clocked("Clocked", filter=lambda *args: refuse(args[3], *late))
+    profile, rankings = profile_of(first, clocked, Favouring()), Rankings()
+
+    assert chosen(ask(profile, table.freeze(), rankings)) == ["d", "c"]
+    late.append("c")
+    assert chosen(ask(profile, table.freeze(), rankings)) == ["d", "b"]
+
+
+def test_F3_116_a_filter_may_answer_with_one_array_again_and_again(table: Table) -> None:
+    ok = np.ones(len(NAMES), dtype=np.bool_)
+    clocked = Clocked("Clocked", filter=lambda *args: Verdict(ok=ok))
+    profile, rankings = profile_of(clocked, Favouring()), Rankings()
+
+    assert chosen(ask(profile, table.freeze(), rankings)) == ["d", "c"]
+    ok[3] = False
+    assert chosen(ask(profile, table.freeze(), rankings)) == ["c", "b"]
+
+
+def test_F3_116_so_may_it_with_one_array_of_reasons(table: Table) -> None:
+    reason = np.ones(len(NAMES), dtype=np.uint16)
+    clocked = Clocked("Clocked", filter=lambda *args: refuse(args[3], "a")._replace(reason=reason))
+    plugin, rankings = Favouring(), Rankings()
+    profile = profile_of(clocked, plugin)
+
+    ask(profile, table.freeze(), rankings)
+    reason[0] = 2
+    ask(profile, table.freeze(), rankings)
+    assert plugin.calls == 2
+
+
+def test_F3_116_a_filter_that_says_more_in_a_later_round_is_not_shared(table: Table) -> None:
+    one_by_one: dict[str, Any] = {"sign": lambda req: (), "post_batch": lambda *args: (1, None)}
+    clocked = Clocked("Clocked", filter=lambda ctx, *args: (warn if ctx.picked else refuse_a)(ctx, *args))
+    picking = Answering("Picking", traits={"READS": ("labels",)}, **one_by_one)
+    profile, rankings = profile_of(clocked, picking, Favouring()), Rankings()
+
+    for name in ("one", "two"):
+        decision = ask(profile, table.freeze(), rankings, placement=name)
+        assert [warning.subject for warning in decision.warnings] == [name]
+
+
+def refuse_a(ctx: Any, state: Any, req: Any, frame: Frame, alive: int) -> Verdict:
+    return refuse(frame, "a")
+
+
+@pytest.mark.parametrize("says", [note, warn])
+def test_F3_116_a_filter_that_is_asked_again_in_vain_leaves_no_trace(table: Table, says: Any) -> None:
+    def judge(ctx: Any, state: Any, *args: Any) -> Verdict:
+        try:
+            state.read(StateKey("any"), default=None)
+        except StateExpired:
+            says(ctx, state, *args)
+        return refuse(args[1], "a")
+
+    profile, rankings = profile_of(Clocked("Clocked", filter=judge), Favouring()), Rankings()
+    for _ in range(2):
+        decision = ask(profile, table.freeze(), rankings)
+        assert (decision.notes, decision.warnings) == ({}, ())
+
+
+def test_F3_116_what_was_asked_of_extenders_is_not_shared(table: Table) -> None:
+    plugin, rankings = Favouring(), Rankings()
+    plain = inputs(table.freeze(), a_policy().pick_n(2), profile=profile_of(plugin), rankings=rankings)
+    for value in (1, 2):
+        decide(replace(plain, query_results={"key": ExternalResult(value)}))
+    assert plugin.calls == 2
+
+
+def test_F3_116_a_filter_that_asks_is_not_shared(table: Table) -> None:
+    asked: list[int] = []
+
+    def judge(ctx: Any, state: Any, req: Any, frame: Frame, alive: int) -> Verdict:
+        asked.append(alive)
+        return ctx.query(ExternalQuery("key", {})) if len(asked) > 1 else refuse(frame)
+
+    profile, rankings = profile_of(Clocked("Clocked", filter=judge), Favouring()), Rankings()
+    ask(profile, table.freeze(), rankings)
+    assert ask(profile, table.freeze(), rankings).outcome is Outcome.NEEDS_ANSWER
+    assert len(asked) == 3
+
+
 def test_F3_116_a_filter_that_reads_picks_must_sign(table: Table) -> None:
     picks = Clocked("Picks", traits={"READS": ("picks",)}, filter=lambda *args: refuse(args[3]))
     assert profile_of(picks, Favouring()).signers is None
@@ -320,7 +414,19 @@ def raise_error(request: PlacementRequest) -> Any:
     raise KeyError(request.placement)
 
 
-@pytest.mark.parametrize("sign", [raise_error, lambda request: {}], ids=["raises", "has no hash"])
+class Incomparable:
+    def __hash__(self) -> int:
+        return 7
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("neither equal nor unequal")
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [raise_error, lambda request: {}, lambda request: Incomparable()],
+    ids=["raises", "has no hash", "cannot be compared"],
+)
 def test_F3_116_where_a_plugin_cannot_sign_all_hooks_run(table: Table, sign: Any) -> None:
     plugin, rankings = Favouring(sign=sign), Rankings()
     profile = profile_of(plugin)
