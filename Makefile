@@ -53,9 +53,7 @@ test: $(DEV) ## Run the tests that need nothing but Python (TESTS=path for some 
 
 # Builds the servers before the first test starts: about ten minutes on two cores, once for all clones. The tests of a
 # module share what they start, so one worker runs all of them; conftest.py orders the modules.
-# These tests wait for servers, so there is work for one worker more.
 test-servers: WITH := helm kube-controller-manager kube-scheduler kwok
-test-servers: PYTEST := $(PYTHON) -m pytest -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --maxprocesses 4
 test-servers: $(DEV) chromium assets ## Run the tests that need a real API server, Helm, kwok or PostgreSQL
 	$(PYTEST) --dist loadscope --no-loadscope-reorder -m servers $(TESTS)
 
