@@ -72,6 +72,7 @@ class Rankings:
             ranking = _share(kept, runner, frame)
             self._put(signature, kept._replace(frame=frame, ranking=ranking))
             return ranking
+        runner.listens = True
         ranking = run_hooks()
         if not runner.ctx.notes and all(judged.says_no_more for judged in runner.judged.values()):
             self._put(signature, _keep(ranking, runner, frame))

@@ -125,8 +125,9 @@ class Runner:
         """The rows that are filtered, where not all are."""
         self.skipped: dict[str, list[str]] = {}
         """Per hook the plugins that skipped it in this round."""
+        self.listens = False
         self.judged: dict[str, JudgedFilter] = {}
-        """Filters of the profile that do not sign requests."""
+        """Where it listens, the filters of the profile that do not sign requests."""
 
     @property
     def is_measured(self) -> bool:
@@ -429,7 +430,7 @@ class Runner:
         return from_rows(row for row in rows if row is not None) & ~self.ctx.active & ~self.ctx.obsolete
 
     def _filter(self, entry: BoundHook, frame: Frame, alive: int) -> Verdict:
-        if entry.name not in self.profile.unsigned_filters:
+        if not self.listens or entry.name not in self.profile.unsigned_filters:
             return self._judge_rows(entry, frame, alive)
         verdict, judged = self._judge_and_listen(entry, frame, alive)
         first = self.judged.setdefault(entry.name, judged)

@@ -244,7 +244,7 @@ class CompiledProfile:
     @cached_property
     def signers(self) -> tuple[Any, ...] | None:
         """The plugins that sign requests, if rankings depend on nothing but that, clusters and `unsigned_filters`."""
-        filters = [entry for entry in self.filters if not _may_be_asked_again(entry.plugin)]
+        filters = [entry for entry in self.filters if entry.name not in self.unsigned_filters]
         others = (self.batch, *self.post_batch, *self.pre_filter, *self.pre_score, *self.scores, self.sort)
         takes_in_turn = not self.filters and not self.scores
         acts = self.has_effects or bool(self.post_filter)
@@ -256,8 +256,6 @@ class CompiledProfile:
     @cached_property
     def unsigned_filters(self) -> frozenset[str]:
         """Those that are asked again for each request: by the objects of clusters, one by one, and by the time."""
-        if self.signers is None:
-            return frozenset()
         return frozenset(entry.name for entry in self.filters if _may_be_asked_again(entry.plugin))
 
     @cached_property
