@@ -187,7 +187,7 @@ class Objects(Generic[T]):
     def _read(self, body: bytes) -> T:
         """A body without a name does not come from an API server; an object that does not fit its kind may."""
         try:
-            return self.codec.read(body)
+            return self.codec.read(body) if self.store is None else self.store.read(body)
         except DocumentError as error:
             if read_head(body) is not None:
                 raise

@@ -573,6 +573,8 @@ class Observed(msgspec.Struct, Generic[V], frozen=True):
 
     view: V
     raw: bytes
+    spec_span: tuple[int, int] = (0, 0)
+    """Where the spec of a large document begins and ends."""
 
     def document(self) -> dict[str, Any]:
         """The whole document as read, unknown fields included: edit it and send it back."""

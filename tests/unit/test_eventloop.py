@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -92,6 +94,39 @@ for now in (10.0, 29.0, 31.0, 40.0, 60.0, 62.0, 63.0):
     del kept
 print(complete, gc.callbacks.count(eventloop._spacing.on_collection))
 """
+SLICING: Final = """
+import ctypes
+import json
+import os
+import platform
+import struct
+import threading
+
+from fleet.eventloop import prefer_event_loop
+
+CALL = {"x86_64": 315, "aarch64": 275}[platform.machine()]
+
+
+def read():
+    answer = ctypes.create_string_buffer(64)
+    assert ctypes.CDLL(None).syscall(CALL, 0, answer, 48, 0) == 0
+    _, policy, _, niceness, _, time_slice, _, _ = struct.unpack("=IIQiIQQQ", answer.raw[:48])
+    return policy, niceness, time_slice
+
+
+def read_in_thread():
+    values = []
+    thread = threading.Thread(target=lambda: values.append(read()))
+    thread.start()
+    thread.join()
+    return values[0]
+
+
+os.nice(3)
+before = read()
+prefer_event_loop()
+print(json.dumps([before, read(), read_in_thread()]))
+"""
 
 
 @pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["told", "ignoring"])
@@ -127,6 +162,17 @@ def test_the_first_signal_is_a_request_and_the_second_an_end(number: signal.Sign
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         assert runner.run(handle()) == [signal.SIG_DFL, signal.SIG_DFL]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has time slices of threads")
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the call has another number")
+def test_the_thread_of_the_event_loop_and_no_other_has_a_short_time_slice() -> None:
+    before, after, in_thread = json.loads(run_python(SLICING))
+    if not before[-1]:
+        pytest.skip("this kernel is older than 6.12")
+
+    assert before[:2] == after[:2] == in_thread[:2] == [0, 3]
+    assert after[-1] == 100_000 < before[-1] == in_thread[-1]
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library has no such option")

@@ -36,6 +36,8 @@ from fleet.kube.cache.watch import (
     ERROR,
     MODIFIED,
     LineSplitter,
+    ObjectHead,
+    extract_deleted_head,
     extract_document,
     iter_items,
     read_event,
@@ -353,6 +355,9 @@ class Reflector(Generic[T]):
             else:
                 self.counts.events += 1
                 self._apply_read(seen, document)
+        elif (deleted := extract_deleted_head(line)) is not None:
+            self.counts.events += 1
+            self._apply_deleted(deleted)
         else:
             self._apply_parsed(line)
 
@@ -363,7 +368,10 @@ class Reflector(Generic[T]):
             self._apply_object(bytes(event.object))
         elif event.type == DELETED:
             self.counts.events += 1
-            self._apply_deleted(bytes(event.object))
+            head = read_head(bytes(event.object))
+            if head is None:
+                raise UnreadableAnswer(f"a watch of {self._path} has a deleted object without a name")
+            self._apply_deleted(head)
         elif event.type == BOOKMARK:
             self.counts.bookmarks += 1
             self._apply_bookmark(bytes(event.object))
@@ -388,10 +396,7 @@ class Reflector(Generic[T]):
         else:
             self._note_readable(seen)
 
-    def _apply_deleted(self, document: bytes) -> None:
-        head = read_head(document)
-        if head is None:
-            raise UnreadableAnswer(f"a watch of {self._path} has a deleted object without a name")
+    def _apply_deleted(self, head: ObjectHead) -> None:
         self._forget_unreadable([head.key] if head.key in self.unreadable else [])
         self._store.apply_delete_event(head.key, uid=head.metadata.uid, version=head.metadata.resource_version)
 
@@ -404,7 +409,7 @@ class Reflector(Generic[T]):
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def _read(self, document: bytes) -> T:
-        read = self._store.codec.read(document)
+        read = self._store.read(document)
         if not self._store.codec.metadata_of(read).name:
             raise DocumentError("the object has no name", field="metadata.name")
         return read

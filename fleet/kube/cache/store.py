@@ -26,6 +26,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from fleet.kube.cache.large_documents import LARGE, read_around_spec, read_metadata, with_span
 from fleet.kube.resource import key_of
 from fleet.model.decoding import decode
 from fleet.model.views import Metadata, Observed, View
@@ -44,6 +45,8 @@ class Codec(Generic[T]):
 
     read: Callable[[bytes], T]
     metadata_of: Callable[[T], Metadata]
+    read_change: Callable[[bytes, T], T | None] = lambda *_: None
+    """Of a large document what differs from the known object; None where it has to be read as a whole."""
 
 
 def build_codec(view_type: type[V]) -> Codec[Observed[V]]:
@@ -52,11 +55,15 @@ def build_codec(view_type: type[V]) -> Codec[Observed[V]]:
 
     def read(document: bytes) -> Observed[V]:
         try:
-            return Observed(read_fast(document), document)
+            observed = Observed(read_fast(document), document)
         except msgspec.MsgspecError:
             return decode(document, view_type)  # tolerates nulls, and has better error messages
+        return with_span(observed) if len(document) >= LARGE else observed
 
-    return Codec(read, attrgetter("view.metadata"))
+    def read_change(document: bytes, known: Observed[V]) -> Observed[V] | None:
+        return read_around_spec(document, known, read_fast)
+
+    return Codec(read, attrgetter("view.metadata"), read_change)
 
 
 def _report_to_loop(error: Exception) -> None:
@@ -107,6 +114,13 @@ class Store(Generic[T]):
     def by_index(self, index: str, value: Hashable) -> list[T]:
         """The objects with that value, in no particular order."""
         return [self._objects[key] for key in self._indexes[index].keys_of(value)]
+
+    def read(self, document: bytes) -> T:
+        """Decodes it, of a large one only what differs from the present object."""
+        metadata = read_metadata(document)
+        known = None if metadata is None else self._objects.get(key_of(metadata))
+        changed = None if known is None else self.codec.read_change(document, known)
+        return self.codec.read(document) if changed is None else changed
 
     # --- setup --------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from fleet.errors import UnreadableAnswer
+from fleet.kube.cache.large_documents import read_metadata
 from fleet.kube.client.failures import ApiStatus
 from fleet.kube.resource import key_of
 from fleet.model.views import Metadata
@@ -25,6 +26,7 @@ ERROR: Final = "ERROR"
 
 _USUAL_STARTS: Final = (b'{"type":"MODIFIED","object":', b'{"type":"ADDED","object":')
 """The beginning of most lines; the object follows, and one closing brace."""
+_DELETED_START: Final = b'{"type":"DELETED","object":'
 
 LONGEST_LINE: Final = 16 * 2**20
 """Bytes. Etcd stores no object of more than 1.5 MiB; what is much longer is not an event."""
@@ -83,6 +85,15 @@ def extract_document(line: bytes) -> bytes | None:
     for beginning in _USUAL_STARTS:
         if line.startswith(beginning) and line.endswith(b"}"):
             return line[len(beginning) : -1]
+    return None
+
+
+def extract_deleted_head(line: bytes) -> ObjectHead | None:
+    """Of a large deleted object, in the same way."""
+    if line.startswith(_DELETED_START):
+        metadata = read_metadata(line[len(_DELETED_START) : -1])
+        if metadata is not None and metadata.name:
+            return ObjectHead(metadata)
     return None
 
 

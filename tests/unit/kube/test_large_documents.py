@@ -1,0 +1,213 @@
+"""Of a large document only what differs from the known one is decoded, and the result is that of decoding all of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.kube.cache.large_documents import LARGE
+from fleet.kube.cache.reflector import Reflector
+from fleet.kube.cache.store import Store, build_codec
+from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.model.views import Observed, Placement, PolicySnapshot, View
+from tests.faults.scripted import ScriptedApi
+from tests.faults.virtual import VirtualClock, virtual
+
+Json = dict[str, Any]
+
+POLICY: Json = {
+    "placementType": "PickFixed",
+    "clusterNames": [f"cluster-{number:06}" for number in range(LARGE // 10)],
+}
+BOTH = pytest.mark.parametrize("kind", [Placement, PolicySnapshot])
+
+
+def a_document(version: int, *, name: str = "web", status: object = None, policy: Json = POLICY) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Any",
+        "metadata": {"name": name, "uid": f"u-{name}", "resourceVersion": str(version)},
+        "spec": {"policy": policy},
+        "status": {"conditions": [{"type": "Scheduled", "status": "True"}]} if status is None else status,
+    }
+
+
+def encode(document: Json) -> bytes:
+    return msgspec.json.encode(document)
+
+
+def a_store(kind: type[View], *documents: bytes) -> Store[Observed[Any]]:
+    store: Store[Observed[Any]] = Store(build_codec(kind))
+    for document in documents:
+        store.apply_event(store.read(document))
+    return store
+
+
+def decoded(kind: type[View], document: bytes) -> Observed[Any]:
+    return build_codec(kind).read(document)
+
+
+def is_same_spec(one: Observed[Any], other: Observed[Any]) -> bool:
+    return one.view.spec.policy is other.view.spec.policy
+
+
+def test_a_policy_that_is_known_is_not_decoded_again() -> None:
+    store = a_store(PolicySnapshot, encode(a_document(1)))
+    changed = encode(a_document(2, status={"observedCRPGeneration": 7}))
+
+    read = store.read(changed)
+
+    assert read == decoded(PolicySnapshot, changed)
+    assert read.view.status.observed_crp_generation == 7
+    assert read.raw is changed
+    assert is_same_spec(read, store.get("web"))  # type: ignore[arg-type]
+
+
+def test_one_change_after_the_other_is_read_around_the_first_spec() -> None:
+    store = a_store(PolicySnapshot, *(encode(a_document(version)) for version in (1, 2)))
+    first = store.get("web")
+    store.apply_event(store.read(encode(a_document(3))))
+
+    assert is_same_spec(store.get("web"), first)  # type: ignore[arg-type]
+
+
+def test_a_spec_that_is_kept_as_text_does_not_keep_the_former_document() -> None:
+    first = encode(a_document(1))
+    store = a_store(Placement, first)
+    store.apply_event(store.read(encode(a_document(2))))
+
+    assert sys.getrefcount(first) == 2  # the variable, and the argument
+    assert store.get("web") == decoded(Placement, encode(a_document(2)))
+
+
+@BOTH
+def test_another_spec_is_decoded(kind: type[View]) -> None:
+    store = a_store(kind, encode(a_document(1)))
+    longer = {**POLICY, "clusterNames": [*POLICY["clusterNames"], "one-more"]}
+    same_length = {**POLICY, "clusterNames": [*POLICY["clusterNames"][:-1], "cluster-other"]}
+    for policy in (longer, same_length):
+        document = encode(a_document(2, policy=policy))
+        assert store.read(document) == decoded(kind, document)
+
+
+@BOTH
+def test_another_object_with_the_same_spec_is_decoded_as_a_whole(kind: type[View]) -> None:
+    store = a_store(kind, encode(a_document(1)))
+    other = encode(a_document(2, name="other"))
+    assert store.read(other) == decoded(kind, other)
+
+
+def odd_documents() -> dict[str, bytes]:
+    document, spec = a_document(2), encode(POLICY)
+    text = encode(document)
+    labels = {"name": "web", "labels": {"a": "b", "spec": "c"}, "resourceVersion": "2"}
+    noted = {"name": "web", "annotations": {"a": ',"spec":{"policy":{}}'}, "resourceVersion": "2"}
+    nested = {"name": "web", "spec": document["spec"], "resourceVersion": "2"}
+    return {
+        "spec first": encode({"spec": document["spec"], **document}),
+        "status first": encode({"metadata": document["metadata"], "status": {}, "spec": document["spec"]}),
+        "a label named spec": encode({**document, "metadata": labels}),
+        "an annotation with a spec": encode({**document, "metadata": noted}),
+        "a spec within metadata": encode({**document, "metadata": nested}),
+        "indented": msgspec.json.format(text, indent=2),
+        "nulls": encode({**document, "status": None}),
+        "no spec": encode({name: part for name, part in document.items() if name != "spec"} | {"more": spec.decode()}),
+        "two specs": text[:-1] + b',"spec":{"policy":{"placementType":"PickAll"}}}',
+        "no metadata": encode({name: part for name, part in document.items() if name != "metadata"}),
+        "namespaced": encode({**document, "metadata": {**document["metadata"], "namespace": "shop"}}),
+    }
+
+
+@BOTH
+@pytest.mark.parametrize("form", odd_documents())
+def test_documents_in_other_forms_are_read_as_ever(kind: type[View], form: str) -> None:
+    """After one of the usual form, and after one of their own."""
+    document = odd_documents()[form]
+    assert len(document) >= LARGE
+    for earlier in (encode(a_document(1)), document):
+        assert a_store(kind, earlier).read(document) == decoded(kind, document)
+
+
+@BOTH
+@pytest.mark.parametrize("end", [b"", b"}}", b",", b"]}", b',"status":}'], ids=repr)
+def test_what_is_broken_after_the_spec_is_broken(kind: type[View], end: bytes) -> None:
+    store = a_store(kind, encode(a_document(1)))
+    text = encode(a_document(2))
+    broken = text[: text.index(b',"status"')] + end
+    with pytest.raises(Exception, match=r"\w"):
+        decoded(kind, broken)
+    with pytest.raises(Exception, match=r"\w"):
+        store.read(broken)
+
+
+_VALUES = st.recursive(
+    st.none() | st.integers(-9, 9) | st.sampled_from(["", '"', ',"spec":', "spec", "{}"]),
+    lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.sampled_from(["spec", "status", "a"]), parts),
+    max_leaves=8,
+)
+
+
+@BOTH
+@given(
+    parts=st.permutations(["metadata", "spec", "status", "more"]),
+    more=_VALUES,
+    counts=st.lists(st.integers(0, 3), min_size=2, max_size=4),
+)
+def test_any_two_documents_are_read_as_if_there_were_no_store(
+    kind: type[View], parts: list[str], more: object, counts: list[int]
+) -> None:
+    store = a_store(kind)
+    for version, count in enumerate(counts):
+        whole = {**a_document(version, policy={**POLICY, "numberOfClusters": count}), "more": more}
+        document = encode({part: whole[part] for part in parts})
+        read = store.read(document)
+        assert read == decoded(kind, document)
+        store.apply_event(read)
+
+
+# --- the watch --------------------------------------------------------------------------------------------------------
+
+
+def a_reflector(store: Store[Observed[Any]]) -> Reflector[Observed[Any]]:
+    api = ScriptedApi.__new__(ScriptedApi)  # never asked
+    return Reflector(api, CLUSTER_SCOPED.policy_snapshot, store, clock=VirtualClock(), jitter=lambda: 0.5)
+
+
+def a_line(kind: str, document: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}' % (kind.encode(), document)
+
+
+@virtual
+async def test_events_of_large_objects_are_those_of_all_others() -> None:
+    store = a_store(PolicySnapshot)
+    reflector, told = a_reflector(store), list[tuple[bool, bool]]()
+    store.subscribe(lambda old, new: told.append((old is not None, new is not None)))
+    for kind, version in (("ADDED", 1), ("MODIFIED", 2), ("DELETED", 3)):
+        reflector._apply_line(a_line(kind, encode(a_document(version))))
+        assert store.version == str(version)
+
+    assert told == [(False, True), (True, True), (True, False)]
+    assert reflector.counts.events == 3
+    assert not len(store)
+
+
+@virtual
+async def test_of_a_deleted_object_only_the_metadata_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = a_store(PolicySnapshot, encode(a_document(1)))
+    reflector = a_reflector(store)
+    monkeypatch.delattr(Reflector, "_apply_parsed")
+    reflector._apply_line(a_line("DELETED", encode(a_document(2))))
+    assert not len(store)
+
+
+@virtual
+async def test_a_deleted_object_in_another_form_is_deleted() -> None:
+    store = a_store(PolicySnapshot, encode(a_document(1)))
+    reflector = a_reflector(store)
+    reflector._apply_line(a_line("DELETED", odd_documents()["indented"].replace(b"\n", b"")))
+    assert not len(store)
