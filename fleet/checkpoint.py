@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 
 class Interrupted(BaseException):
@@ -24,6 +26,13 @@ def check() -> None:
     call = _CALL.get()
     if call is not None:
         call()
+
+
+def consume(items: list[T]) -> Iterator[T]:
+    """Frees each after its use: tens of thousands at once take milliseconds, in which no other thread runs."""
+    items.reverse()
+    while items:
+        yield items.pop()
 
 
 @contextmanager

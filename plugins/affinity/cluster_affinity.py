@@ -327,14 +327,20 @@ def _find_missing_labels(rejected: RejectedClusters) -> Iterator[tuple[int, list
             only_labels &= bound.rows(frame)
         divided = split_by_count([~test.rows(frame) for test in term.labels], only_labels)
         cheapest = (row for rows in divided[1:] if rows for row in frame.sort_by_name(rows))
-        for row in islice(cheapest, MOST_SUGGESTIONS):
-            failed = [test for test in term.labels if not test.rows(frame) >> row & 1]
-            yield row, [_label(frame.name(row), test) for test in failed]
+        rows = list(islice(cheapest, MOST_SUGGESTIONS))
+        values = [_choose_value(test) for test in term.labels] if rows else []
+        for row in rows:
+            failed = [pair for pair in zip(term.labels, values, strict=True) if not pair[0].rows(frame) >> row & 1]
+            yield row, [_label(frame.name(row), test.key, value) for test, value in failed]
 
 
-def _label(cluster: str, test: LabelTest) -> Edit:
-    value = {"In": min(test.values, default=None), "Exists": _LABEL_VALUE}.get(test.operator)
-    return {"op": "labelCluster", "cluster": cluster, "key": test.key, "value": value}
+def _choose_value(test: LabelTest) -> str | None:
+    """The smallest of those that match; None where the label must be absent."""
+    return {"In": min(test.values, default=None), "Exists": _LABEL_VALUE}.get(test.operator)
+
+
+def _label(cluster: str, key: str, value: str | None) -> Edit:
+    return {"op": "labelCluster", "cluster": cluster, "key": key, "value": value}
 
 
 def grade(sorter: Sorter, weight: int, values: FloatArray, span: Range) -> Int64Array | int:

@@ -11,7 +11,7 @@ from collections.abc import Generator
 
 import pytest
 
-from fleet.checkpoint import Interrupted, check, interruptible
+from fleet.checkpoint import Interrupted, check, consume, interruptible
 from fleet.eventloop import pause_collection
 from fleet.worker_thread import Computation, Precedence, WorkerThread
 
@@ -253,3 +253,16 @@ def test_the_computations_of_a_thread_pause_for_its_precedence() -> None:
     precedence = Endless()
     asyncio.run(WorkerThread("test", precedence).run(compute_a_thousand_steps))
     assert precedence.waits
+
+
+def test_what_is_consumed_comes_in_order_and_is_freed_after_its_use() -> None:
+    class Item:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+    items = [Item(number) for number in range(3)]
+    alive, numbers = [weakref.ref(item) for item in items], []
+    for item in consume(items):
+        numbers.append((item.number, sum(one() is not None for one in alive)))
+
+    assert numbers == [(0, 3), (1, 2), (2, 1)]

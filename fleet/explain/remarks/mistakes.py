@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from fleet.cached import cached_property
-from fleet.checkpoint import check
+from fleet.checkpoint import check, consume
 from fleet.explain.remarks.nearest import Vocabulary
 from fleet.explain.remarks.remark import RemarkKind
 from fleet.framework.policy.reads import LabelRead, NamespaceRead, PolicyRead, PropertyRead, TaintRead
@@ -41,19 +41,33 @@ class Mistake(msgspec.Struct, frozen=True, gc=False):
 def find_mistakes(
     request: PlacementRequest, frame: Frame, profile: CompiledProfile, *, rows: int | None = None
 ) -> tuple[Mistake, ...]:
-    """Each once, in the order of the policy. `rows` are the clusters that the caller may read: all without.
+    """Each once, in the order of the policy. `rows` are the clusters that the caller may read: all without."""
+    names = find_unknown_names(request, frame, profile, rows=rows)
+    return (*names, *find_other_mistakes(request, frame, profile, rows=rows))
 
-    An empty fleet has no names at all, so nothing is compared with it."""
-    visible = frame.valid if rows is None else frame.valid & rows
-    names = FleetNames(frame, visible)
-    mistakes: dict[tuple[str, str, str], Mistake] = {}
-    if names.clusters:
-        for mistake in _find_unknown_names(request, profile, names):
-            mistakes.setdefault((mistake.kind, mistake.subject, mistake.value), mistake)
-    conflicts = _find_conflicts(request, frame, profile, sees_all=visible == frame.valid)
+
+def find_unknown_names(
+    request: PlacementRequest, frame: Frame, profile: CompiledProfile, *, rows: int | None = None
+) -> Iterator[Mistake]:
+    """Each once: a large policy may have tens of thousands. An empty fleet has no names at all, so nothing is compared
+    with it."""
+    names = FleetNames(frame, frame.valid if rows is None else frame.valid & rows)
+    found = set[tuple[str, str, str]]()
+    for mistake in _find_unknown_names(request, profile, names) if names.clusters else ():
+        key = (mistake.kind, mistake.subject, mistake.value)
+        if key not in found:
+            found.add(key)
+            yield mistake
+
+
+def find_other_mistakes(
+    request: PlacementRequest, frame: Frame, profile: CompiledProfile, *, rows: int | None = None
+) -> tuple[Mistake, ...]:
+    """What follows from the policy alone, and from the number of clusters."""
+    sees_all = rows is None or frame.valid & rows == frame.valid
+    conflicts = _find_conflicts(request, frame, profile, sees_all=sees_all)
     unused = (Mistake("without-effect", part.field, note=part.message) for part in request.unused)
-    others = dict.fromkeys((*conflicts, *unused))  # of other kinds: comparing them with thousands of names takes long
-    return (*mistakes.values(), *others)
+    return tuple(dict.fromkeys((*conflicts, *unused)))
 
 
 def _find_unknown_names(request: PlacementRequest, profile: CompiledProfile, names: FleetNames) -> Iterator[Mistake]:
@@ -61,7 +75,7 @@ def _find_unknown_names(request: PlacementRequest, profile: CompiledProfile, nam
         if not names.has_cluster(cluster):
             yield Mistake("unknown-cluster", f"{NAMES_FIELD}[{position}]", cluster)
     for _, plugin in profile.find_plugins("list_reads"):
-        for read in _list_safely(plugin, "list_reads", request):
+        for read in consume(_list_safely(plugin, "list_reads", request)):
             check()
             yield from _check_read(read, names)
 

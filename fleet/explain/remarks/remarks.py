@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 from fleet.checkpoint import check
 from fleet.explain.facts.redaction import Redaction
-from fleet.explain.remarks.mistakes import FleetNames, Mistake, find_mistakes
+from fleet.explain.remarks.mistakes import FleetNames, Mistake, find_other_mistakes, find_unknown_names
 from fleet.explain.remarks.nearest import find_nearest
 from fleet.explain.remarks.remark import NameCount, Remark
 from fleet.framework.profiles.profile import CompiledProfile
@@ -24,16 +25,16 @@ def find_remarks(
 ) -> tuple[Remark, ...]:
     """The first of them, of very many what follows from the policy alone before unknown names: it may have thousands.
     A name that a redaction hides is neither compared nor mentioned."""
-    hidden = 0 if redaction is None else redaction.rows
-    mistakes = find_mistakes(request, frame, profile, rows=~hidden)
+    rows = -1 if redaction is None else ~redaction.rows
+    names = find_unknown_names(request, frame, profile, rows=rows)
     if redaction is not None:
-        mistakes = tuple(
-            mistake for mistake in mistakes if mistake.kind != "unknown-cluster" or not redaction.hides(mistake.subject)
-        )
-    more = len(mistakes) - MOST_REMARKS
-    if more > 0:
-        mistakes = tuple(sorted(mistakes, key=lambda mistake: mistake.kind.startswith("unknown"))[:MOST_REMARKS])
-    remarks = describe_mistakes(mistakes, frame, rows=~hidden)
+        hides = redaction.hides
+        names = (name for name in names if name.kind != "unknown-cluster" or not hides(name.subject))
+    first_names, others = list(islice(names, MOST_REMARKS)), find_other_mistakes(request, frame, profile, rows=rows)
+    further_names = sum(1 for _ in names)
+    more = len(first_names) + further_names + len(others) - MOST_REMARKS
+    mistakes = (*first_names, *others) if more <= 0 else (*others, *first_names)[:MOST_REMARKS]
+    remarks = describe_mistakes(mistakes, frame, rows=rows)
     if more > 0:
         remarks += (Remark(kind="further", field="spec.policy", more=more, message=f"{more} further remarks"),)
     return remarks
