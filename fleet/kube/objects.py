@@ -74,7 +74,7 @@ class Objects(Generic[T]):
 
     async def get(self, key: str) -> T:
         """Live, not from the store."""
-        return self._read(await self._call(Method.GET, self.resource.item(key)))
+        return await self._read(await self._call(Method.GET, self.resource.item(key)))
 
     async def find(self, key: str) -> T | None:
         """Live, not from the store; None if it does not exist."""
@@ -159,7 +159,7 @@ class Objects(Generic[T]):
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> T:
-        written = self._read(await self._call(method, path, body=body, content_type=content_type, query=query))
+        written = await self._read(await self._call(method, path, body=body, content_type=content_type, query=query))
         if self.store is not None:
             self._apply_write(self.store, written)
         return written
@@ -184,10 +184,10 @@ class Objects(Generic[T]):
         )
         return await self.api.call(request)
 
-    def _read(self, body: bytes) -> T:
+    async def _read(self, body: bytes) -> T:
         """A body without a name does not come from an API server; an object that does not fit its kind may."""
         try:
-            return self.codec.read(body) if self.store is None else self.store.read(body)
+            return self.codec.read(body) if self.store is None else await self.store.read(body)
         except DocumentError as error:
             if read_head(body) is not None:
                 raise

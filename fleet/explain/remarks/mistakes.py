@@ -52,11 +52,11 @@ def find_unknown_names(
     """Each once: a large policy may have tens of thousands. An empty fleet has no names at all, so nothing is compared
     with it."""
     names = FleetNames(frame, frame.valid if rows is None else frame.valid & rows)
-    found = set[tuple[str, str, str]]()
+    listed = set[tuple[str, str, str]]()
     for mistake in _find_unknown_names(request, profile, names) if names.clusters else ():
         key = (mistake.kind, mistake.subject, mistake.value)
-        if key not in found:
-            found.add(key)
+        if key not in listed:
+            listed.add(key)
             yield mistake
 
 

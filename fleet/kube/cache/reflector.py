@@ -234,7 +234,7 @@ class Reflector(Generic[T]):
                 raise UnreadableAnswer(f"the list of {self._path} has no resourceVersion")
             relist.begin(page.metadata.resource_version)
             async for document in iter_items(page):
-                self._add_listed(relist, document)
+                await self._add_listed(relist, document)
             after = page.metadata.continue_
             if not after:
                 break
@@ -282,9 +282,9 @@ class Reflector(Generic[T]):
             self._pages_expire = bool(after)  # the pages took too long: next time in one piece
             raise
 
-    def _add_listed(self, relist: Relist[T], document: bytes) -> None:
+    async def _add_listed(self, relist: Relist[T], document: bytes) -> None:
         try:
-            listed = self._read(document)
+            listed = await self._read(document)
             relist.add(listed)
         except Exception as error:
             relist.keep(self._note_unreadable(document, error).key)
@@ -314,7 +314,7 @@ class Reflector(Generic[T]):
             try:
                 async with limit:
                     async for piece in pieces:
-                        if self._apply_lines(lines.feed(piece)):
+                        if await self._apply_lines(lines.feed(piece)):
                             limit.reschedule(loop.time() + silence)
             except TimeoutError as error:
                 if not limit.expired():
@@ -336,22 +336,22 @@ class Reflector(Generic[T]):
         chosen = {"labelSelector": self._selection.labels, "fieldSelector": self._selection.fields}
         return [(name, value) for name, value in chosen.items() if value]
 
-    def _apply_lines(self, lines: Iterator[bytes]) -> int:
+    async def _apply_lines(self, lines: Iterator[bytes]) -> int:
         taken = 0
         for line in lines:
             if line:
-                self._apply_line(line)
+                await self._apply_line(line)
                 taken += 1
         return taken
 
-    def _apply_line(self, line: bytes) -> None:
+    async def _apply_line(self, line: bytes) -> None:
         """A line in the usual form of the API server is not parsed as a whole; all others are."""
         document = extract_document(line)
         if document is not None:
             try:
-                seen = self._read(document)
+                seen = await self._read(document)
             except Exception:
-                self._apply_parsed(line)
+                await self._apply_parsed(line)
             else:
                 self.counts.events += 1
                 self._apply_read(seen, document)
@@ -359,13 +359,13 @@ class Reflector(Generic[T]):
             self.counts.events += 1
             self._apply_deleted(deleted)
         else:
-            self._apply_parsed(line)
+            await self._apply_parsed(line)
 
-    def _apply_parsed(self, line: bytes) -> None:
+    async def _apply_parsed(self, line: bytes) -> None:
         event = read_event(line)
         if event.type == MODIFIED or event.type == ADDED:
             self.counts.events += 1
-            self._apply_object(bytes(event.object))
+            await self._apply_object(bytes(event.object))
         elif event.type == DELETED:
             self.counts.events += 1
             head = read_head(bytes(event.object))
@@ -380,9 +380,9 @@ class Reflector(Generic[T]):
         else:
             raise UnreadableAnswer(f"an event of a watch has the unknown type {event.type!r}")
 
-    def _apply_object(self, document: bytes) -> None:
+    async def _apply_object(self, document: bytes) -> None:
         try:
-            seen = self._read(document)
+            seen = await self._read(document)
         except Exception as error:
             self._store.advance_version(self._note_unreadable(document, error).version)
         else:
@@ -408,8 +408,8 @@ class Reflector(Generic[T]):
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
-    def _read(self, document: bytes) -> T:
-        read = self._store.read(document)
+    async def _read(self, document: bytes) -> T:
+        read = await self._store.read(document)
         if not self._store.codec.metadata_of(read).name:
             raise DocumentError("the object has no name", field="metadata.name")
         return read

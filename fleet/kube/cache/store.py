@@ -27,6 +27,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from fleet.kube.cache.large_documents import LARGE, read_around_spec, read_metadata, with_span
+from fleet.kube.cache.stepwise import Steps, decode_in_steps, take_turns
 from fleet.kube.resource import key_of
 from fleet.model.decoding import decode
 from fleet.model.views import Metadata, Observed, View
@@ -45,8 +46,8 @@ class Codec(Generic[T]):
 
     read: Callable[[bytes], T]
     metadata_of: Callable[[T], Metadata]
-    read_change: Callable[[bytes, T], T | None] = lambda *_: None
-    """Of a large document what differs from the known object; None where it has to be read as a whole."""
+    read_large: Callable[[bytes, T | None], Steps[T]] | None = None
+    """In steps, and only what differs from the known object. None: there are no large documents."""
 
 
 def build_codec(view_type: type[V]) -> Codec[Observed[V]]:
@@ -55,15 +56,21 @@ def build_codec(view_type: type[V]) -> Codec[Observed[V]]:
 
     def read(document: bytes) -> Observed[V]:
         try:
-            observed = Observed(read_fast(document), document)
+            return Observed(read_fast(document), document)
         except msgspec.MsgspecError:
             return decode(document, view_type)  # tolerates nulls, and has better error messages
-        return with_span(observed) if len(document) >= LARGE else observed
 
-    def read_change(document: bytes, known: Observed[V]) -> Observed[V] | None:
-        return read_around_spec(document, known, read_fast)
+    def read_large(document: bytes, known: Observed[V] | None) -> Steps[Observed[V]]:
+        changed = None if known is None else read_around_spec(document, known, read_fast)
+        if changed is not None:
+            return changed
+        try:
+            view = yield from decode_in_steps(document, view_type)
+        except Exception:
+            return read(document)
+        return with_span(Observed(view, document))
 
-    return Codec(read, attrgetter("view.metadata"), read_change)
+    return Codec(read, attrgetter("view.metadata"), read_large)
 
 
 def _report_to_loop(error: Exception) -> None:
@@ -115,12 +122,14 @@ class Store(Generic[T]):
         """The objects with that value, in no particular order."""
         return [self._objects[key] for key in self._indexes[index].keys_of(value)]
 
-    def read(self, document: bytes) -> T:
-        """Decodes it, of a large one only what differs from the present object."""
+    async def read(self, document: bytes) -> T:
+        """A large document takes several turns of the event loop, unless only its status differs from that of the
+        present object."""
+        if len(document) < LARGE or self.codec.read_large is None:
+            return self.codec.read(document)
         metadata = read_metadata(document)
         known = None if metadata is None else self._objects.get(key_of(metadata))
-        changed = None if known is None else self.codec.read_change(document, known)
-        return self.codec.read(document) if changed is None else changed
+        return await take_turns(self.codec.read_large(document, known))
 
     # --- setup --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,113 @@
+"""Decoding in steps gives what decoding at once gives, and no step is large."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fleet.kube.cache import stepwise
+from fleet.kube.cache.stepwise import decode_in_steps
+from fleet.model.views import Placement, PolicySnapshot
+from tests.bench.hostile import SHAPES, build_policy
+
+Json = dict[str, Any]
+TEXTS = st.sampled_from(["", "a", "some longer text", ",", '"', '","', "},{", "]", "}", "\\", '\\","', "ä"])
+TERMS = st.fixed_dictionaries(
+    {},
+    optional={
+        "labelSelector": st.none()
+        | st.fixed_dictionaries(
+            {},
+            optional={
+                "matchLabels": st.none() | st.dictionaries(TEXTS, TEXTS),
+                "matchExpressions": st.lists(
+                    st.fixed_dictionaries(
+                        {"key": TEXTS, "operator": TEXTS}, optional={"values": st.lists(TEXTS), "more": TEXTS}
+                    )
+                ),
+            },
+        ),
+        "propertySelector": st.just({"matchExpressions": [{"name": "a", "operator": "Gt", "values": ["1"]}] * 3}),
+    },
+)
+REQUIRED = st.fixed_dictionaries({"clusterSelectorTerms": st.lists(TERMS)})
+POLICIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "placementType": TEXTS | st.integers(),
+        "clusterNames": st.none() | st.lists(TEXTS | st.integers(0, 9)),
+        "affinity": st.fixed_dictionaries(
+            {
+                "clusterAffinity": st.none()
+                | st.fixed_dictionaries({"required" + "DuringSchedulingIgnoredDuringExecution": REQUIRED})
+            }
+        ),
+        "tolerations": st.lists(st.dictionaries(st.sampled_from(["key", "value", "effect", "other"]), TEXTS)),
+        "unheardOf": st.lists(st.dictionaries(TEXTS, TEXTS)),
+    },
+)
+
+
+def run_at_once(text: bytes, kind: Any) -> tuple[Any, int]:
+    steps, number = decode_in_steps(text, kind), 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, number
+        number += 1
+
+
+def decode(text: bytes, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+@pytest.fixture(params=[4, 10, 40, 200])
+def small_steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stepwise, "_STEP", request.param)
+    monkeypatch.setattr(stepwise, "_LONGEST_PIECE", 2 * request.param)
+
+
+@pytest.mark.usefixtures("small_steps")
+@pytest.mark.parametrize("kind", [PolicySnapshot, Placement])
+@given(policy=POLICIES, cut=st.none() | st.integers(0, 400), indented=st.booleans())
+@example(policy={"clusterNames": ["a", ",", '","', "b"] * 3}, cut=None, indented=False)
+def test_all_documents_are_decoded_as_at_once(kind: Any, policy: Json, cut: int | None, indented: bool) -> None:  # noqa: FBT001
+    text = msgspec.json.encode({"metadata": {"name": "web"}, "spec": {"policy": policy}, "status": {"conditions": []}})
+    text = msgspec.json.format(text, indent=1) if indented else text
+    text = text[:cut]
+    expected = decode(text, kind)
+    if expected is not None:
+        assert run_at_once(text, kind)[0] == expected
+        return
+    with pytest.raises((msgspec.MsgspecError, UnicodeDecodeError, TypeError)):
+        run_at_once(text, kind)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_step_decodes_more_than_a_piece(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded, get_decoder = list[int](), stepwise._get_decoder
+
+    class Decoder:
+        def __init__(self, kind: Any) -> None:
+            self._decode = get_decoder(kind).decode
+
+        def decode(self, text: bytes) -> Any:
+            decoded.append(memoryview(text).nbytes)
+            return self._decode(text)
+
+    monkeypatch.setattr(stepwise, "_get_decoder", Decoder)
+    policy = build_policy(shape, None, most_bytes=700_000)
+    text = msgspec.json.encode({"metadata": {"name": "web"}, "spec": {"policy": policy}})
+    value, steps = run_at_once(text, PolicySnapshot)
+
+    assert value == msgspec.json.decode(text, type=PolicySnapshot)
+    assert max(decoded) <= stepwise._LONGEST_PIECE
+    assert steps > 10
