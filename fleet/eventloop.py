@@ -35,7 +35,7 @@ _SET_SCHEDULER: Final = {"x86_64": 314, "aarch64": 274}
 _SCHEDULING: Final = "=IIQiIQQQ"
 """Of that call: size, policy, flags, niceness, priority, time slice, deadline, period."""
 _NOT_OF_CHILDREN: Final = 1
-"""Threads and processes that this one starts have the default again."""
+"""Threads and processes that this one starts have the default again, of niceness as well if it is negative."""
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _ONE_SIGNAL: Final = 0.5
 """Seconds within which a second signal counts as the first: `timeout` sends two, to a process and to its group."""
@@ -117,14 +117,14 @@ def prefer_event_loop() -> None:
 
 def _shorten_time_slice() -> None:
     """Of the calling thread. Its share of the processor stays the same. Linux before 6.12 takes no notice; other
-    systems, and sandboxes that forbid the call, are left as they are."""
-    call = _SET_SCHEDULER.get(platform.machine()) if sys.platform == "linux" else None
-    if call is None or os.sched_getscheduler(0) != os.SCHED_OTHER:
-        return
-    niceness = os.getpriority(os.PRIO_PROCESS, 0)
-    size = struct.calcsize(_SCHEDULING)
-    wanted = struct.pack(_SCHEDULING, size, os.SCHED_OTHER, _NOT_OF_CHILDREN, niceness, 0, _TIME_SLICE, 0, 0)
+    systems, and sandboxes that forbid the calls, are left as they are, and so is a priority that children inherit."""
+    call = _SET_SCHEDULER.get(platform.machine()) if sys.platform == "linux" and sys.maxsize > 2**32 else None
     with suppress(OSError, AttributeError):
+        policy, niceness = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
+        if call is None or policy != os.SCHED_OTHER or niceness < 0:
+            return
+        size = struct.calcsize(_SCHEDULING)
+        wanted = struct.pack(_SCHEDULING, size, policy, _NOT_OF_CHILDREN, niceness, 0, _TIME_SLICE, 0, 0)
         ctypes.CDLL(None).syscall(call, 0, wanted, 0)
 
 

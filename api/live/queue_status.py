@@ -258,7 +258,7 @@ def _list_cluster_events(snapshot: PolicySnapshot, sources: EventSources, hides:
 
 
 def _list_named_clusters(names: Iterable[str], judges: Iterable[str], hides: Hides) -> Iterator[Waker]:
-    targets = sorted(set(names))
+    targets = tuple(_sort(set(names)))
     visible = tuple(name for name in targets if not hides(name))
     hidden = len(targets) - len(visible)
     if not targets:

@@ -104,7 +104,7 @@ def test_W_12_events_are_listed_in_the_order_in_which_plugins_filter() -> None:
 
 def test_W_12_of_thousands_of_names_the_first_are_listed_and_the_others_counted() -> None:
     policy = a_policy().pick_n(1)
-    for number in reversed(range(2_500)):
+    for number in (7, *reversed(range(2_500))):
         policy = policy.require(label(f"label-{number:04}", "Exists"))
     labels = next(
         one for one in list_wake_events(policy.snapshot(), "web", EVENT_SOURCES) if one.event.endswith("Labels")

@@ -104,7 +104,7 @@ import threading
 
 from fleet.eventloop import prefer_event_loop
 
-CALL = {"x86_64": 315, "aarch64": 275}[platform.machine()]
+CALL = dict(x86_64=315, aarch64=275)[platform.machine()]
 
 
 def read():
@@ -122,7 +122,7 @@ def read_in_thread():
     return values[0]
 
 
-os.nice(3)
+{prepare}
 before = read()
 prefer_event_loop()
 print(json.dumps([before, read(), read_in_thread()]))
@@ -167,12 +167,28 @@ def test_the_first_signal_is_a_request_and_the_second_an_end(number: signal.Sign
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has time slices of threads")
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the call has another number")
 def test_the_thread_of_the_event_loop_and_no_other_has_a_short_time_slice() -> None:
-    before, after, in_thread = json.loads(run_python(SLICING))
-    if not before[-1]:
-        pytest.skip("this kernel is older than 6.12")
+    before, after, in_thread = json.loads(run_python(SLICING.format(prepare="os.nice(3)")))
+    if before[0] or not before[-1]:
+        pytest.skip("another policy, or a kernel older than 6.12")
 
-    assert before[:2] == after[:2] == in_thread[:2] == [0, 3]
+    assert before[:2] == after[:2] == in_thread[:2]
     assert after[-1] == 100_000 < before[-1] == in_thread[-1]
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        "del os.sched_getscheduler",
+        "os.sched_getscheduler = lambda _: os.open('/nowhere', 0)",
+        "os.getpriority = lambda *_: -5",
+    ],
+    ids=["musl", "a sandbox", "a priority that children inherit"],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has time slices of threads")
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the call has another number")
+def test_elsewhere_the_time_slice_stays(prepare: str) -> None:
+    before, after, _ = json.loads(run_python(SLICING.format(prepare=prepare)))
+    assert before == after
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library has no such option")

@@ -19,7 +19,9 @@ V = TypeVar("V", bound=View)
 LARGE: Final = 64 * 1024
 """Bytes."""
 _BEFORE_SPEC: Final = b',"spec":'
-_NO_SPEC: Final = b"{}"
+_STAND_IN: Final = b"{ \t }"
+"""In place of a spec; nobody writes it so."""
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -35,37 +37,33 @@ _read_spec: Final = msgspec.json.Decoder(_Spec).decode
 
 
 def read_metadata(document: bytes) -> Metadata | None:
-    """Without a look at the spec, which follows the metadata in what an API server writes; None if it does not, or if
-    the document is not large."""
-    before = document.find(_BEFORE_SPEC) if len(document) >= LARGE else -1
+    """Without a look at the spec, which follows the metadata in what an API server writes; None if it does not."""
+    before = document.find(_BEFORE_SPEC)
     try:
         return None if before < 0 else _read_head(document[:before] + b"}").metadata
-    except msgspec.MsgspecError:  # it was the spec of something inside
+    except _UNREADABLE:  # it was the spec of something inside
         return None
-
-
-def with_span(observed: Observed[V]) -> Observed[V]:
-    """Notes where its spec is, for `read_around_spec`."""
-    document = observed.raw
-    size = memoryview(_read_spec(document).spec).nbytes
-    start = document.find(_BEFORE_SPEC) + len(_BEFORE_SPEC)
-    return replace(observed, spec_span=(start, start + size)) if size else observed
 
 
 def read_around_spec(document: bytes, known: Observed[V], read: Callable[[bytes], V]) -> Observed[V] | None:
-    """A document whose metadata were read, with the spec of `known`; None if it has another one."""
-    first, last = known.spec_span
+    """A document whose metadata were read, with the spec of `known`, which its view has; None if it has another one.
+
+    Raw parts within a spec that is no text itself would keep the document that they were read from."""
+    first, last = known.spec_span if known.spec_span[1] else _find_span(known.raw)
     start = document.find(_BEFORE_SPEC) + len(_BEFORE_SPEC)
     end = start + last - first
-    if not last or document[start:end] != known.raw[first:last]:
+    if not last or not document.startswith(known.raw[first:last], start):
         return None
-    try:
-        rest = read(b"".join((document[:start], _NO_SPEC, document[end:])))
-    except msgspec.MsgspecError:
-        return None
-    if rest.spec != read(b'{"spec":%b}' % _NO_SPEC).spec:  # type: ignore[attr-defined]  # what has a span has a spec
+    text = b"".join((document[:start], _STAND_IN, document[end:]))
+    if bytes(_read_spec(text).spec) != _STAND_IN:
         return None  # there is another one
-    spec = known.view.spec  # type: ignore[attr-defined]
+    rest, spec = read(text), known.view.spec  # type: ignore[attr-defined]
     if isinstance(spec, msgspec.Raw):
         spec = msgspec.Raw(memoryview(document)[start:end])  # else it would keep the whole former document
     return Observed(replace(rest, spec=spec), document, (start, end))
+
+
+def _find_span(document: bytes) -> tuple[int, int]:
+    """Where the spec begins and ends; two zeros if it does not follow the metadata."""
+    spec, start = bytes(_read_spec(document).spec), document.find(_BEFORE_SPEC) + len(_BEFORE_SPEC)
+    return (start, start + len(spec)) if spec and document.startswith(spec, start) else (0, 0)

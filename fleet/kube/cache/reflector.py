@@ -37,7 +37,7 @@ from fleet.kube.cache.watch import (
     MODIFIED,
     LineSplitter,
     ObjectHead,
-    extract_deleted_head,
+    extract_deleted,
     extract_document,
     iter_items,
     read_event,
@@ -355,9 +355,9 @@ class Reflector(Generic[T]):
             else:
                 self.counts.events += 1
                 self._apply_read(seen, document)
-        elif (deleted := extract_deleted_head(line)) is not None:
+        elif (deleted := extract_deleted(line)) is not None and (head := read_head(deleted)) is not None:
             self.counts.events += 1
-            self._apply_deleted(deleted)
+            self._apply_deleted(head)
         else:
             await self._apply_parsed(line)
 

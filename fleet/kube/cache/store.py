@@ -26,7 +26,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from fleet.kube.cache.large_documents import LARGE, read_around_spec, read_metadata, with_span
+from fleet.kube.cache.large_documents import LARGE, read_around_spec, read_metadata
 from fleet.kube.cache.stepwise import Steps, decode_in_steps, take_turns
 from fleet.kube.resource import key_of
 from fleet.model.decoding import decode
@@ -47,7 +47,7 @@ class Codec(Generic[T]):
     read: Callable[[bytes], T]
     metadata_of: Callable[[T], Metadata]
     read_large: Callable[[bytes, T | None], Steps[T]] | None = None
-    """In steps, and only what differs from the known object. None: there are no large documents."""
+    """In steps, and only what differs from the known object. None for what is read at once, however large."""
 
 
 def build_codec(view_type: type[V]) -> Codec[Observed[V]]:
@@ -61,16 +61,14 @@ def build_codec(view_type: type[V]) -> Codec[Observed[V]]:
             return decode(document, view_type)  # tolerates nulls, and has better error messages
 
     def read_large(document: bytes, known: Observed[V] | None) -> Steps[Observed[V]]:
-        changed = None if known is None else read_around_spec(document, known, read_fast)
-        if changed is not None:
-            return changed
         try:
-            view = yield from decode_in_steps(document, view_type)
+            changed = None if known is None else read_around_spec(document, known, read_fast)
+            return changed or Observed((yield from decode_in_steps(document, view_type)), document)
         except Exception:
-            return read(document)
-        return with_span(Observed(view, document))
+            return read(document)  # names what is wrong
 
-    return Codec(read, attrgetter("view.metadata"), read_large)
+    has_spec = "spec" in view_type.__struct_fields__
+    return Codec(read, attrgetter("view.metadata"), read_large if has_spec else None)
 
 
 def _report_to_loop(error: Exception) -> None:

@@ -7,13 +7,12 @@ whose object does not fit its kind affects only that object, whose name is still
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from fleet.errors import UnreadableAnswer
-from fleet.kube.cache.large_documents import read_metadata
 from fleet.kube.client.failures import ApiStatus
 from fleet.kube.resource import key_of
 from fleet.model.views import Metadata
@@ -82,18 +81,18 @@ _STATUSES: Final = msgspec.json.Decoder(ApiStatus)
 
 def extract_document(line: bytes) -> bytes | None:
     """The added or modified object, if the line has the usual form of the API server."""
-    for beginning in _USUAL_STARTS:
+    return _extract(line, _USUAL_STARTS)
+
+
+def extract_deleted(line: bytes) -> bytes | None:
+    """The deleted object, in the same way."""
+    return _extract(line, (_DELETED_START,))
+
+
+def _extract(line: bytes, beginnings: Iterable[bytes]) -> bytes | None:
+    for beginning in beginnings:
         if line.startswith(beginning) and line.endswith(b"}"):
             return line[len(beginning) : -1]
-    return None
-
-
-def extract_deleted_head(line: bytes) -> ObjectHead | None:
-    """Of a large deleted object, in the same way."""
-    if line.startswith(_DELETED_START):
-        metadata = read_metadata(line[len(_DELETED_START) : -1])
-        if metadata is not None and metadata.name:
-            return ObjectHead(metadata)
     return None
 
 

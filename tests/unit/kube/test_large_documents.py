@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,11 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from fleet.errors import UnreadableAnswer
 from fleet.kube.cache.large_documents import LARGE
 from fleet.kube.cache.reflector import Reflector
 from fleet.kube.cache.store import Store, build_codec
+from fleet.kube.objects import Objects
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.views import Observed, Placement, PolicySnapshot, View
+from fleet.operator.operator import NamedObject
+from tests.fake_hub import Answered, FakeHub
 from tests.faults.scripted import ScriptedApi
 from tests.faults.virtual import VirtualClock, virtual
 
@@ -137,47 +141,81 @@ def test_another_object_with_the_same_spec_is_decoded_as_a_whole(kind: type[View
 
 
 def odd_documents() -> dict[str, bytes]:
-    document, spec = a_document(2), encode(POLICY)
-    text = encode(document)
-    labels = {"name": "web", "labels": {"a": "b", "spec": "c"}, "resourceVersion": "2"}
-    noted = {"name": "web", "annotations": {"a": ',"spec":{"policy":{}}'}, "resourceVersion": "2"}
-    nested = {"name": "web", "spec": document["spec"], "resourceVersion": "2"}
+    document, spec = a_document(2), {"policy": POLICY}
+    text, written, metadata = encode(document), encode(spec), document["metadata"]
+    head = b'{"metadata":' + encode(metadata)
+    other = encode({"policy": {**POLICY, "clusterNames": [*POLICY["clusterNames"][:-1], "cluster-other"]}})
+    labels = {**metadata, "labels": {"a": "b", "spec": "c"}}
+    noted = {**metadata, "annotations": {"a": ',"spec":{"policy":{}}'}}
     return {
-        "spec first": encode({"spec": document["spec"], **document}),
-        "status first": encode({"metadata": document["metadata"], "status": {}, "spec": document["spec"]}),
+        "spec first": encode({"spec": spec, **document}),
+        "status first": encode({"metadata": metadata, "status": {}, "spec": spec}),
         "a label named spec": encode({**document, "metadata": labels}),
         "an annotation with a spec": encode({**document, "metadata": noted}),
-        "a spec within metadata": encode({**document, "metadata": nested}),
+        "a spec within metadata": encode({**document, "metadata": {**metadata, "a": 1, "spec": spec}}),
+        "a spec within something": head + b',"a":{"a":1,"spec":%b},"spec":%b}' % (other, written),
+        "a spec within the status": b'{"spec":%b,' % other + head[1:] + b',"status":{"a":1,"spec":%b}}' % written,
         "indented": msgspec.json.format(text, indent=2),
         "nulls": encode({**document, "status": None}),
-        "no spec": encode({name: part for name, part in document.items() if name != "spec"} | {"more": spec.decode()}),
+        "no spec": encode(
+            {name: part for name, part in document.items() if name != "spec"} | {"more": written.decode()}
+        ),
         "two specs": text[:-1] + b',"spec":{"policy":{"placementType":"PickAll"}}}',
+        "two specs of one length": head + b',"spec":%b,"spec":%b}' % (written, other),
+        "an empty spec as well": text[:-1] + b',"spec":{}}',
+        "an escaped spec as well": text[:-1] + b',"sp\\u0065c":{}}',
         "no metadata": encode({name: part for name, part in document.items() if name != "metadata"}),
-        "namespaced": encode({**document, "metadata": {**document["metadata"], "namespace": "shop"}}),
+        "metadata again": text[:-1] + b',"metadata":{"name":"other"}}',
+        "namespaced": encode({**document, "metadata": {**metadata, "namespace": "shop"}}),
     }
 
 
 @BOTH
 @pytest.mark.parametrize("form", odd_documents())
 def test_documents_in_other_forms_are_read_as_ever(kind: type[View], form: str) -> None:
-    """After one of the usual form, and after one of their own."""
-    document = odd_documents()[form]
-    assert len(document) >= LARGE
-    for earlier in (encode(a_document(1)), document):
-        present = read(a_store(kind, earlier), document)
+    """After one of the usual form, and the other way round."""
+    odd, usual = odd_documents()[form], encode(a_document(1))
+    assert len(odd) >= LARGE
+    for earlier, document in ((usual, odd), (odd, odd), (odd, usual)):
+        store: Store[Observed[Any]] = Store(build_codec(kind))
+        store._objects["web"] = read(store, earlier)
+        present = read(store, document)
         assert present == decoded(kind, document, present)
 
 
 @BOTH
-@pytest.mark.parametrize("end", [b"", b"}}", b",", b"]}", b',"status":}'], ids=repr)
-def test_what_is_broken_after_the_spec_is_broken(kind: type[View], end: bytes) -> None:
+@pytest.mark.parametrize(
+    "end",
+    [b"", b"}}", b",", b"]}", b',"status":}', b',"status":1}', b',"a":"\xff"}', b',"a":' + b"[" * 10_000],
+    ids=repr,
+)
+def test_what_is_broken_after_the_spec_is_broken_as_ever(kind: type[View], end: bytes) -> None:
     store = a_store(kind, encode(a_document(1)))
     text = encode(a_document(2))
     broken = text[: text.index(b',"status"')] + end
-    with pytest.raises(Exception, match=r"\w"):
-        build_codec(kind).read(broken)
-    with pytest.raises(Exception, match=r"\w"):
-        read(store, broken)
+    assert error_of(lambda: read(store, broken)) == error_of(lambda: build_codec(kind).read(broken))
+
+
+@pytest.mark.parametrize("text", [b"\xff", b"[" * 100_000], ids=["not UTF-8", "nested"])
+def test_metadata_that_cannot_be_read_are_an_error_as_ever(text: bytes) -> None:
+    store = a_store(PolicySnapshot, encode(a_document(1)))
+    broken = encode(a_document(2)).replace(b'"name":"web"', b'"name":"web","annotations":{"a":%b}' % text)
+    assert error_of(lambda: read(store, broken)) == error_of(lambda: build_codec(PolicySnapshot).read(broken))
+
+
+def error_of(function: Callable[[], object]) -> str:
+    """Nothing where there is none."""
+    try:
+        function()
+    except Exception as error:
+        return repr(error)
+    return ""
+
+
+def test_a_view_without_a_spec_is_read_as_a_whole() -> None:
+    store = a_store(NamedObject, encode(a_document(1)))
+    document = encode(a_document(2))
+    assert read(store, document) == build_codec(NamedObject).read(document)
 
 
 _VALUES = st.recursive(
@@ -232,12 +270,17 @@ async def test_events_of_large_objects_are_those_of_all_others() -> None:
 
 
 @virtual
-async def test_of_a_deleted_object_only_the_metadata_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_own_write_is_read_around_the_spec() -> None:
     store = a_store(PolicySnapshot, encode(a_document(1)))
-    reflector = a_reflector(store)
-    monkeypatch.delattr(Reflector, "_apply_parsed")
-    await reflector._apply_line(a_line("DELETED", encode(a_document(2))))
-    assert not len(store)
+    first = store.get("web")
+    hub = FakeHub(lambda _: Answered(encode(a_document(2, status={"observedCRPGeneration": 7}))))
+    objects = Objects(hub, CLUSTER_SCOPED.policy_snapshot, store.codec, store=store)
+
+    written = await objects.merge_patch("web", {"status": {}}, subresource="status")
+
+    assert written.view.status.observed_crp_generation == 7
+    assert is_same_spec(written, first)  # type: ignore[arg-type]
+    assert store.get("web") is written
 
 
 @virtual
@@ -246,3 +289,17 @@ async def test_a_deleted_object_in_another_form_is_deleted() -> None:
     reflector = a_reflector(store)
     await reflector._apply_line(a_line("DELETED", odd_documents()["indented"].replace(b"\n", b"")))
     assert not len(store)
+
+
+@virtual
+@pytest.mark.parametrize(
+    "old, new",
+    [(b'"name":"web",', b""), (b'"placementType"', b"@@@"), (b"}]", b"")],
+    ids=["without a name", "not JSON", "cut off"],
+)
+async def test_a_broken_event_of_a_deleted_object_ends_the_watch(old: bytes, new: bytes) -> None:
+    store = a_store(PolicySnapshot, encode(a_document(1)))
+    line = a_line("DELETED", encode(a_document(2)).replace(old, new))
+    with pytest.raises(UnreadableAnswer):
+        await a_reflector(store)._apply_line(line)
+    assert len(store)
