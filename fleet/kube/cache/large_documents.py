@@ -49,6 +49,8 @@ def read_around_spec(document: bytes, known: Observed[V], read: Callable[[bytes]
     """A document whose metadata were read, with the spec of `known`, which its view has; None if it has another one.
 
     Raw parts within a spec that is no text itself would keep the document that they were read from."""
+    if document == known.raw:
+        return known
     first, last = known.spec_span if known.spec_span[1] else _find_span(known.raw)
     start = document.find(_BEFORE_SPEC) + len(_BEFORE_SPEC)
     end = start + last - first

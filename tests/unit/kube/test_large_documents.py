@@ -102,6 +102,20 @@ def test_others_have_their_turn_while_a_new_policy_is_decoded() -> None:
     assert follow(store.read(encode(a_document(2))))[1] == 0
 
 
+def test_a_list_of_a_server_that_was_set_back_changes_only_what_is_another_object() -> None:
+    documents = [encode(a_document(version, name=name)) for version, name in ((1, "web"), (2, "shop"))]
+    store, told = a_store(PolicySnapshot, *documents), list[str]()
+    store.subscribe(lambda _, new: told.append(new.view.metadata.name if new else ""))
+    told.clear()
+    relist = store.relist()
+    relist.begin("1")
+    for document in (documents[0], encode(a_document(1, name="shop"))):
+        relist.add(read(store, bytes(bytearray(document))))
+    relist.end()
+
+    assert told == ["shop"]
+
+
 def test_one_change_after_the_other_is_read_around_the_first_spec() -> None:
     store = a_store(PolicySnapshot, *(encode(a_document(version)) for version in (1, 2)))
     first = store.get("web")
