@@ -13,6 +13,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,8 +25,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-SECONDS: Final = 300
-"""A run that takes longer has been noticed."""
+SECONDS: Final = 900
+"""A run that takes longer counts as killed, and is shown: on a busy machine it may only have been slow."""
 NEVER_COPIED: Final = shutil.ignore_patterns(".git", ".venv", ".*_cache", "__pycache__", ".hypothesis", "build", "dist")
 SIMULATED: Final = ("tests/unit/cli/test_profile_*.py", "tests/unit/cli/test_simulated_stages.py")
 AREAS: Final = {
@@ -178,10 +179,13 @@ class Trees:
     def is_killed(self, mutant: Mutant) -> bool:
         tree = self._free.get()
         path = tree / mutant.file
-        original = path.read_text(encoding="utf-8")
+        original, begun = path.read_text(encoding="utf-8"), time.monotonic()
         try:
             path.write_text(original.replace(f"{mutant.line}\n", f"{mutant.mutated}\n"), encoding="utf-8")
-            return not self._passes(tree, mutant.area, mutant.file)
+            is_killed = not self._passes(tree, mutant.area, mutant.file)
+            ending = "killed" if is_killed else "survives"
+            print(f"  {self._root.name}: {ending} after {time.monotonic() - begun:.0f} s", file=sys.stderr)
+            return is_killed
         finally:
             path.write_text(original, encoding="utf-8")
             self._free.put(tree)
