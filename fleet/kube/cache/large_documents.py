@@ -20,7 +20,7 @@ LARGE: Final = 64 * 1024
 """Bytes."""
 _BEFORE_SPEC: Final = b',"spec":'
 _STAND_IN: Final = b"{ \t }"
-"""In place of a spec; nobody writes it so."""
+"""In place of a spec: no serializer writes an empty object so."""
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
