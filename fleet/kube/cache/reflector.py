@@ -28,6 +28,7 @@ from fleet.clock import Clock
 from fleet.errors import ApiError, DeadlineExceeded, DocumentError, Forbidden, Gone, NotFound, UnreadableAnswer
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.backoff import WATCH_BACKOFF, ExponentialBackoff, FailureBackoff, Jitter
+from fleet.kube.cache.large_documents import LARGE
 from fleet.kube.cache.store import Relist, Store, is_older
 from fleet.kube.cache.watch import (
     ADDED,
@@ -234,7 +235,8 @@ class Reflector(Generic[T]):
                 raise UnreadableAnswer(f"the list of {self._path} has no resourceVersion")
             relist.begin(page.metadata.resource_version)
             async for document in iter_items(page):
-                await self._add_listed(relist, document)
+                large = await self._read_large(document) if len(document) >= LARGE else None
+                self._add_listed(relist, document, large)
             after = page.metadata.continue_
             if not after:
                 break
@@ -282,9 +284,9 @@ class Reflector(Generic[T]):
             self._pages_expire = bool(after)  # the pages took too long: next time in one piece
             raise
 
-    async def _add_listed(self, relist: Relist[T], document: bytes) -> None:
+    def _add_listed(self, relist: Relist[T], document: bytes, large: T | None) -> None:
         try:
-            listed = await self._read(document)
+            listed = self._read(document) if large is None else large
             relist.add(listed)
         except Exception as error:
             relist.keep(self._note_unreadable(document, error).key)
@@ -340,18 +342,19 @@ class Reflector(Generic[T]):
         taken = 0
         for line in lines:
             if line:
-                await self._apply_line(line)
+                large = await self._read_large(extract_document(line)) if len(line) >= LARGE else None
+                self._apply_line(line, large)
                 taken += 1
         return taken
 
-    async def _apply_line(self, line: bytes) -> None:
+    def _apply_line(self, line: bytes, large: T | None) -> None:
         """A line in the usual form of the API server is not parsed as a whole; all others are."""
         document = extract_document(line)
         if document is not None:
             try:
-                seen = await self._read(document)
+                seen = self._read(document) if large is None else large
             except Exception:
-                await self._apply_parsed(line)
+                self._apply_parsed(line)
             else:
                 self.counts.events += 1
                 self._apply_read(seen, document)
@@ -359,13 +362,13 @@ class Reflector(Generic[T]):
             self.counts.events += 1
             self._apply_deleted(head)
         else:
-            await self._apply_parsed(line)
+            self._apply_parsed(line)
 
-    async def _apply_parsed(self, line: bytes) -> None:
+    def _apply_parsed(self, line: bytes) -> None:
         event = read_event(line)
         if event.type == MODIFIED or event.type == ADDED:
             self.counts.events += 1
-            await self._apply_object(bytes(event.object))
+            self._apply_object(bytes(event.object))
         elif event.type == DELETED:
             self.counts.events += 1
             head = read_head(bytes(event.object))
@@ -380,9 +383,9 @@ class Reflector(Generic[T]):
         else:
             raise UnreadableAnswer(f"an event of a watch has the unknown type {event.type!r}")
 
-    async def _apply_object(self, document: bytes) -> None:
+    def _apply_object(self, document: bytes) -> None:
         try:
-            seen = await self._read(document)
+            seen = self._read(document)
         except Exception as error:
             self._store.advance_version(self._note_unreadable(document, error).version)
         else:
@@ -408,11 +411,19 @@ class Reflector(Generic[T]):
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
-    async def _read(self, document: bytes) -> T:
-        read = await self._store.read(document)
+    def _read(self, document: bytes) -> T:
+        read = self._store.codec.read(document)
         if not self._store.codec.metadata_of(read).name:
             raise DocumentError("the object has no name", field="metadata.name")
         return read
+
+    async def _read_large(self, document: bytes | None) -> T | None:
+        """None for what cannot be read: it is refused in the same way as a small one."""
+        try:
+            read = None if document is None else await self._store.read(document)
+        except Exception:
+            return None
+        return read if read is not None and self._store.codec.metadata_of(read).name else None
 
     def _note_readable(self, read: T) -> None:
         if self.unreadable:

@@ -275,7 +275,7 @@ async def test_events_of_large_objects_are_those_of_all_others() -> None:
     reflector, told = a_reflector(store), list[tuple[bool, bool]]()
     store.subscribe(lambda old, new: told.append((old is not None, new is not None)))
     for kind, version in (("ADDED", 1), ("MODIFIED", 2), ("DELETED", 3)):
-        await reflector._apply_line(a_line(kind, encode(a_document(version))))
+        await reflector._apply_lines(iter([a_line(kind, encode(a_document(version)))]))
         assert store.version == str(version)
 
     assert told == [(False, True), (True, True), (True, False)]
@@ -301,7 +301,7 @@ async def test_an_own_write_is_read_around_the_spec() -> None:
 async def test_a_deleted_object_in_another_form_is_deleted() -> None:
     store = a_store(PolicySnapshot, encode(a_document(1)))
     reflector = a_reflector(store)
-    await reflector._apply_line(a_line("DELETED", odd_documents()["indented"].replace(b"\n", b"")))
+    await reflector._apply_lines(iter([a_line("DELETED", odd_documents()["indented"].replace(b"\n", b""))]))
     assert not len(store)
 
 
@@ -315,5 +315,5 @@ async def test_a_broken_event_of_a_deleted_object_ends_the_watch(old: bytes, new
     store = a_store(PolicySnapshot, encode(a_document(1)))
     line = a_line("DELETED", encode(a_document(2)).replace(old, new))
     with pytest.raises(UnreadableAnswer):
-        await a_reflector(store)._apply_line(line)
+        await a_reflector(store)._apply_lines(iter([line]))
     assert len(store)
