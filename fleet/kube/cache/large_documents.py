@@ -51,7 +51,7 @@ def read_around_spec(document: bytes, known: Observed[V], read: Callable[[bytes]
     Raw parts within a spec that is no text itself would keep the document that they were read from."""
     if document == known.raw:
         return known
-    first, last = known.spec_span if known.spec_span[1] else _find_span(known.raw)
+    first, last = known.spec_span
     start = document.find(_BEFORE_SPEC) + len(_BEFORE_SPEC)
     end = start + last - first
     if not last or not document.startswith(known.raw[first:last], start):
@@ -65,7 +65,7 @@ def read_around_spec(document: bytes, known: Observed[V], read: Callable[[bytes]
     return Observed(replace(rest, spec=spec), document, (start, end))
 
 
-def _find_span(document: bytes) -> tuple[int, int]:
-    """Where the spec begins and ends; two zeros if it does not follow the metadata."""
-    spec, start = bytes(_read_spec(document).spec), document.find(_BEFORE_SPEC) + len(_BEFORE_SPEC)
-    return (start, start + len(spec)) if spec and document.startswith(spec, start) else (0, 0)
+def find_span(document: bytes, spec: msgspec.Raw) -> tuple[int, int]:
+    """Where the spec that was read begins and ends; two zeros if it does not follow the metadata."""
+    text, start = bytes(spec), document.find(_BEFORE_SPEC) + len(_BEFORE_SPEC)
+    return (start, start + len(text)) if text and document.startswith(text, start) else (0, 0)

@@ -7,13 +7,14 @@ not, the piece before has an open bracket or text, and cannot be decoded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 Steps = Generator[None, None, T]
 """Returns the result; each yield is the end of a step."""
 
@@ -24,7 +25,7 @@ _BETWEEN_OBJECTS: Final = b"},{"
 _BETWEEN_TEXTS: Final = b'","'
 
 _get_decoder = cache(msgspec.json.Decoder)
-_read_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+read_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
@@ -51,7 +52,9 @@ def decode_in_steps(text: bytes | msgspec.Raw, kind: Any) -> Steps[Any]:
     if kind is msgspec.Raw:
         return text if isinstance(text, msgspec.Raw) else msgspec.Raw(text)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return (yield from _decode_fields(text, kind))
+        texts = read_fields(text)
+        yield
+        return (yield from decode_fields(texts, kind))
     arguments = get_args(kind)
     try:
         if get_origin(kind) is tuple and arguments[1:] == (...,):
@@ -75,9 +78,8 @@ def _without_none(kind: Any) -> Any:
     return others[0] if len(others) == 1 and type(None) in get_args(kind) else kind
 
 
-def _decode_fields(text: bytes | msgspec.Raw, kind: type[msgspec.Struct]) -> Steps[msgspec.Struct]:
-    texts = _read_fields(text)
-    yield
+def decode_fields(texts: Mapping[str, msgspec.Raw], kind: type[S]) -> Steps[S]:
+    """An object of which `read_fields` has read the texts."""
     values = {}
     for field in msgspec.structs.fields(kind):
         if field.encode_name in texts:

@@ -26,8 +26,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from fleet.kube.cache.large_documents import LARGE, read_around_spec, read_metadata
-from fleet.kube.cache.stepwise import Steps, decode_in_steps, take_turns
+from fleet.kube.cache.large_documents import LARGE, find_span, read_around_spec, read_metadata
+from fleet.kube.cache.stepwise import Steps, decode_fields, read_fields, take_turns
 from fleet.kube.resource import key_of
 from fleet.model.decoding import decode
 from fleet.model.views import Metadata, Observed, View
@@ -63,7 +63,11 @@ def build_codec(view_type: type[V]) -> Codec[Observed[V]]:
     def read_large(document: bytes, known: Observed[V] | None) -> Steps[Observed[V]]:
         try:
             changed = None if known is None else read_around_spec(document, known, read_fast)
-            return changed or Observed((yield from decode_in_steps(document, view_type)), document)
+            if changed is not None:
+                return changed
+            texts = read_fields(document)
+            view = yield from decode_fields(texts, view_type)
+            return Observed(view, document, find_span(document, texts.get("spec", msgspec.Raw())))
         except Exception:
             return read(document)  # names what is wrong
 
