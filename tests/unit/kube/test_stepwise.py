@@ -43,7 +43,7 @@ POLICIES = st.fixed_dictionaries(
         "affinity": st.fixed_dictionaries(
             {
                 "clusterAffinity": st.none()
-                | st.fixed_dictionaries({"required" + "DuringSchedulingIgnoredDuringExecution": REQUIRED})
+                | st.fixed_dictionaries({"requiredDuringSchedulingIgnoredDuringExecution": REQUIRED})
             }
         ),
         "tolerations": st.lists(st.dictionaries(st.sampled_from(["key", "value", "effect", "other"]), TEXTS)),
