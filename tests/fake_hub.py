@@ -220,6 +220,10 @@ class FakeHub:
         """As a DELETE of another client."""
         self._delete(_below_group(path), {})
 
+    def vanish(self, path: str) -> None:
+        """Whatever finalizers it has."""
+        self._remove(_below_group(path))
+
     def succeed(self, path: str, document: Json) -> None:
         """Another object takes the place of this one."""
         self.remove(path)

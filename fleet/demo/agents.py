@@ -34,6 +34,8 @@ RESOURCE_HASH: Final = "kubernetes-fleet.io/resource-hash"
 
 _LOG: Final = logging.getLogger(__name__)
 _WORKERS: Final = 8
+_TOLERANCE: Final = 0.001
+"""Seconds. Event loops round: what a queue is asked to hand out in less may come at once, and again and again."""
 _PLACEMENT: Final = "placement"
 _CLUSTER: Final = "cluster"
 
@@ -258,9 +260,9 @@ class RolloutSimulator:
         if key not in self._due or self._due[key][0] != step:
             self._due[key] = (step, now + seconds)
         left = self._due[key][1] - now
-        if left > 0:
+        if left > _TOLERANCE:
             self._queue.add_after(key, left)
-        return left <= 0
+        return left <= _TOLERANCE
 
 
 def _placement_of(held: Observed[Any]) -> Iterable[PlacementKey]:

@@ -70,8 +70,11 @@ class PlacementController:
         self._begun_keys: set[str] = set()
         """Reconciled before: what was begun is finished before more is begun."""
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, is_preferred=self._begun_keys.__contains__)
-        self._failed_keys: set[str] = set()
-        self._handlers = PlacementEventHandlers(self._queue, on_gone=reconciler.forget)
+        self._live_keys: set[str] = set()
+        """To be read live next time: the caches may lack some of our own writes."""
+        self._handlers = PlacementEventHandlers(
+            self._queue, on_gone=reconciler.forget, on_vanished=self._enqueue_vanished
+        )
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Runs until `stopping` is set and the keys in flight are finished; cancellation cuts them off. Requires synced
@@ -105,6 +108,10 @@ class PlacementController:
             await stopping.wait()
             self._queue.close()
 
+    def _enqueue_vanished(self, key: str) -> None:
+        self._live_keys.add(key)
+        self._queue.add(key)
+
     async def _reconcile(self, key: str) -> None:
         started, controller = self._clock.monotonic(), find_scope(key).placement.plural
         with self._metrics.track_worker(controller):
@@ -112,8 +119,10 @@ class PlacementController:
         self._metrics.observe_reconcile(controller=controller, result=result, seconds=self._clock.monotonic() - started)
 
     async def _reconcile_once(self, key: str) -> str:
+        reads_live = key in self._live_keys
+        self._live_keys.discard(key)
         try:
-            wait = await self._reconciler.reconcile(key, reads_live=key in self._failed_keys)
+            wait = await self._reconciler.reconcile(key, reads_live=reads_live)
         except _STOPPING:
             raise
         except Exception as error:
@@ -123,7 +132,6 @@ class PlacementController:
         return SUCCESS if wait is None else REQUEUE_AFTER
 
     def _handle_success(self, key: str, wait: float | None) -> None:
-        self._failed_keys.discard(key)
         self._queue.forget(key)
         if self._caches.placement(PlacementKey.parse(key)) is None:
             self._begun_keys.discard(key)
@@ -132,7 +140,7 @@ class PlacementController:
             self._queue.add_after(key, RECHECK if wait is None else min(wait, RECHECK))
 
     def _handle_error(self, key: str, error: Exception) -> None:
-        self._failed_keys.add(key)
+        self._live_keys.add(key)
         wait = self._queue.retry(key)
         if isinstance(error, ApiError | StaleInputs):
             log.warning("reconcile failed", placement=key, error=str(error), retry_in=wait)

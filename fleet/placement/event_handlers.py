@@ -6,6 +6,7 @@ status is compared, and events are collected for a moment before the placement i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import msgspec
@@ -45,9 +46,11 @@ class _BindingReport(View, frozen=True):
 
 
 class PlacementEventHandlers:
-    def __init__(self, queue: WorkQueue[str], *, on_gone: DeletionHandler) -> None:
+    def __init__(self, queue: WorkQueue[str], *, on_gone: DeletionHandler, on_vanished: Callable[[str], None]) -> None:
+        """`on_vanished` gets the keys of placements that were gone before they were terminating."""
         self._queue = queue
         self._on_gone = on_gone
+        self._on_vanished = on_vanished
 
     def subscribe(self, caches: Caches, copies: Store[StatusCopy]) -> None:
         """Registers the handlers; every existing placement is enqueued once."""
@@ -65,9 +68,14 @@ class PlacementEventHandlers:
     def _on_placement(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
         if new is None:
             if old is not None:
-                self._on_gone(old.view.metadata.namespace, old.view.metadata.name)
+                self._handle_deletion(old.view.metadata)
         elif old is None or _spec_version(old.view.metadata) != _spec_version(new.view.metadata):
             self._queue.add(key_of(new.view.metadata))
+
+    def _handle_deletion(self, gone: Metadata) -> None:
+        self._on_gone(gone.namespace, gone.name)
+        if not gone.deletion_timestamp:
+            self._on_vanished(key_of(gone))
 
     def _on_policy_snapshot(self, old: Observed[PolicySnapshot] | None, new: Observed[PolicySnapshot] | None) -> None:
         for owner in {owner_key(state.view.metadata) for state in (old, new) if state is not None}:

@@ -4,6 +4,9 @@ While our finalizer is on a placement, it cannot vanish before its bindings. It 
 on a placement, by a PUT of the object exactly as read. Of a placement that is being deleted, all bindings are deleted,
 then our finalizer is removed; bindings that appear later are deleted when they appear. Of a binding that is being
 deleted, our finalizer is removed at once, without waiting for an attempt; then the placement may choose a replacement.
+
+An API server that has begun to delete an object ignores finalizers added since. A placement that is deleted while it is
+scheduled for the first time may therefore vanish with our finalizer on it, and leave its bindings behind (`Orphans`).
 """
 
 from __future__ import annotations
@@ -25,11 +28,14 @@ from fleet.kube.scopes import owner_key
 from fleet.kube.workqueue import WorkQueue
 from fleet.model.keys import SCHEDULED, SCHEDULER_CLEANUP
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Binding, Observed, Placement
+from fleet.model.views import Binding, Metadata, Observed, Placement
 from fleet.scheduler.dispatch.binding_calls import BindingWriter
 from fleet.scheduler.dispatch.call_queue import CallType
 
 _WORKERS: Final = 8
+_LONGEST_REQUEST: Final = 120.0
+"""Seconds, by far: API servers give up on a request after 60."""
+_TIMES_KEPT: Final = 10_000
 _FINALIZERS: Final = "finalizers"
 
 Document = dict[str, Any]
@@ -43,6 +49,7 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleanup:
     bindings: BindingWriter
+    orphans: Orphans
     retry_policy: RetryPolicy
 
     async def clean_up(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
@@ -57,10 +64,8 @@ class Cleanup:
     async def delete_orphans(
         self, kinds: PlacementKinds, key: PlacementKey, bindings: Iterable[Observed[Binding]]
     ) -> None:
-        """Deletes bindings of a placement that does not exist, or that has lost our finalizer already: late results of
-        creates that were given up on. Only those that look like it (`is_as_created`).
-        """
-        late = [binding for binding in bindings if is_as_created(binding.view)]
+        """Deletes bindings of a placement that does not exist, or that has lost our finalizer already."""
+        late = [binding for binding in bindings if self.orphans.includes(key, binding.view)]
         if late:
             names = [binding.view.metadata.name for binding in late]
             log.warning("bindings outlived their placement: they are deleted", placement=str(key), bindings=names)
@@ -78,7 +83,10 @@ class Cleanup:
             return _with_finalizers(document, [*finalizers, SCHEDULER_CLEANUP])
 
         updated = await self._update(kinds, placement, mutate, type=CallType.BIND)
-        return None if updated is None or updated.view.metadata.deletion_timestamp else updated
+        if updated is None or updated.view.metadata.deletion_timestamp:
+            return None
+        self.orphans.note_held(PlacementKey.of(placement.view.metadata))
+        return updated
 
     async def remove_finalizer(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
         def mutate(document: Document) -> Document | None:
@@ -96,10 +104,49 @@ class Cleanup:
         return await update_with_retries(objects, key, mutate, retry_policy=self.retry_policy, cached=placement)
 
 
-def is_as_created(binding: Binding) -> bool:
-    """As the scheduler creates bindings, and unchanged since. Without its placement it is useless, while one that is
-    bound stands for workload: that may wait for a placement that is just being restored."""
-    return holds_finalizer(binding) and binding.spec.state == SCHEDULED and not binding.metadata.deletion_timestamp
+class Orphans:
+    """Bindings that are deleted because their placement does not exist.
+
+    One as the scheduler creates it, and unchanged since, is useless without its placement: the late result of a create
+    that was given up on. One that is bound stands for workload, which may wait for a placement that is just being
+    restored. It is deleted only where the placement vanished right after our finalizer was added to it: then the API
+    server had already begun to delete it.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._held: dict[PlacementKey, float] = {}
+        """When our finalizer was added."""
+        self._vanished: dict[PlacementKey, float] = {}
+        """Those that were never seen terminating."""
+
+    def note_held(self, key: PlacementKey) -> None:
+        _put_last(self._held, key, self._clock.monotonic())
+
+    def note_appeared(self, key: PlacementKey) -> None:
+        self._vanished.pop(key, None)
+
+    def note_vanished(self, key: PlacementKey, last: Metadata) -> None:
+        """`last` is its last known state."""
+        if not last.deletion_timestamp:
+            _put_last(self._vanished, key, self._clock.monotonic())
+
+    def includes(self, key: PlacementKey, binding: Binding) -> bool:
+        """Of a placement that does not exist."""
+        if not holds_finalizer(binding) or binding.metadata.deletion_timestamp:
+            return False
+        return binding.spec.state == SCHEDULED or self._was_unheld(key)
+
+    def _was_unheld(self, key: PlacementKey) -> bool:
+        held, vanished = self._held.get(key), self._vanished.get(key)
+        return held is not None and vanished is not None and vanished - held < _LONGEST_REQUEST
+
+
+def _put_last(times: dict[PlacementKey, float], key: PlacementKey, now: float) -> None:
+    times.pop(key, None)
+    times[key] = now
+    if len(times) > _TIMES_KEPT:
+        del times[next(iter(times))]
 
 
 def _with_finalizers(document: Document, finalizers: list[str]) -> Document:

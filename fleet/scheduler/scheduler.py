@@ -51,7 +51,7 @@ from fleet.scheduler.binding.binding_cycle import BindingCycles
 from fleet.scheduler.binding.companion_status import CompanionStatus
 from fleet.scheduler.binding.hook_calls import HookCalls
 from fleet.scheduler.binding.parked_placements import ParkedPlacements
-from fleet.scheduler.cleanup import BindingReleases, Cleanup
+from fleet.scheduler.cleanup import BindingReleases, Cleanup, Orphans
 from fleet.scheduler.companions import Companions, list_approval_rules, read_approval_facts
 from fleet.scheduler.dispatch.binding_calls import BindingWriter
 from fleet.scheduler.dispatch.call_queue import CallType
@@ -244,6 +244,7 @@ class Scheduler:
         statuses = StatusWriter(
             dispatcher=self._dispatcher, retry_policy=retry_policy, clock=clock, on_write=metrics.count_status_write
         )
+        self._orphans = Orphans(clock)
         self._releases = BindingReleases(bindings, self._enqueue_released, clock=clock, on_problem=_log_release_problem)
         self._sources = self.frameworks.event_sources
         self._eligibility_rules = self.frameworks.list_eligibility_rules()
@@ -314,6 +315,7 @@ class Scheduler:
             eligibility=EligibilityClock(lambda: self._eligibility_rules, clock),
             room=self._room,
             release=self._releases.add,
+            orphans=self._orphans,
             on_event=metrics.observe_event,
             read_placed=self.table.find_placed,
             read_nominations=self.table.list_nominations,
@@ -328,7 +330,7 @@ class Scheduler:
                 self.frameworks,
                 bindings=bindings,
                 statuses=statuses,
-                cleanup=Cleanup(bindings=bindings, retry_policy=retry_policy),
+                cleanup=Cleanup(bindings=bindings, orphans=self._orphans, retry_policy=retry_policy),
                 cycles=BindingCycles(
                     bindings=bindings,
                     parked=self.parked,

@@ -122,4 +122,4 @@ async def soon(look: Any, *, within: float = SECONDS_TO_HAPPEN, pause: float = 0
             waited = asyncio.get_running_loop().time() - begun
             if waited > within:
                 raise AssertionError(f"not within {within:g} s, last seen: {found!r}")
-            await asyncio.sleep(max(pause, waited / 10))
+            await asyncio.sleep(max(pause, min(waited / 10, within - waited)))

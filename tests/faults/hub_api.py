@@ -57,6 +57,14 @@ class HubApi(MemoryHub):
     async def delete(self, path: str) -> None:
         await self.call(_request("DELETE", path))
 
+    def remove_at_once(self, resource: str, key: tuple[str, str]) -> None:
+        """Whatever finalizers it has."""
+        kind = self.hub.registry.stored_kind(resource)
+        assert kind is not None
+        entry = self.hub.objects.head(kind, key)
+        assert entry is not None
+        self.hub.objects.remove(kind, entry)
+
     async def exists(self, path: str) -> bool:
         try:
             await self.get(path)

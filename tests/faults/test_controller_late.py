@@ -15,6 +15,7 @@ import pytest
 from fleet.demo.agents import AgentDelays
 from fleet.kube.api import DEFAULT_DEADLINE, Method, Request
 from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.model.keys import BOUND, SCHEDULED
 from tests.e2e.world import World
 from tests.faults.controller.line import Fault, Faults, Killed, Late
 from tests.faults.controller.stage import Checkpoint, checkpoints, staged
@@ -114,3 +115,46 @@ def test_a_binding_that_is_created_after_its_placement_was_cleaned_up_does_not_s
 ) -> None:
     late = FirstBinding(fault)
     run_virtually(outlived(checkpoints()[0], late, meanwhile=DEFAULT_DEADLINE + 10.0, finalizers=finalizers))
+
+
+# --- in spite of its finalizers ---------------------------------------------------------------------------------------
+
+
+async def vanished(
+    start: Checkpoint, *, state: str = BOUND, after: float = 0.0, restores: bool = False
+) -> tuple[list[str], list[str]]:
+    """The placement is gone at once, when its bindings are in this state, and maybe created again. Returns the states
+    of the bindings and the names of the policy snapshots that are left."""
+    async with staged(start, delays=SLOW) as stage:
+        user, policy = stage.user, {"placementType": "PickN", "numberOfClusters": WANTED}
+        await user.place("web", policy)
+        while await states(user) != [state] * WANTED:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(after)
+        stage.hub.remove_at_once("clusterresourceplacements.placement.kubernetes-fleet.io", ("", "web"))
+        if restores:
+            await user.place("web", policy)
+        await stage.rest()
+        snapshots = await user.all(CLUSTER_SCOPED.policy_snapshot)
+        return await states(user), [one["metadata"]["name"] for one in snapshots]
+
+
+async def states(user: World) -> list[str]:
+    return sorted(str(one["spec"]["state"]) for one in await user.bindings("web"))
+
+
+@pytest.mark.parametrize("state", [SCHEDULED, BOUND])
+def test_a_placement_whose_new_finalizers_were_ignored_leaves_nothing(state: str) -> None:
+    """An API server that has begun to delete an object ignores the finalizers that it gets meanwhile."""
+    assert run_virtually(vanished(checkpoints()[0], state=state)) == ([], [])
+
+
+def test_bound_bindings_of_an_older_placement_that_vanished_wait_for_it() -> None:
+    """No deletion takes that long: somebody is at work on the hub, and members keep what runs on them."""
+    left, _ = run_virtually(vanished(checkpoints()[0], after=180.0))
+    assert left == [BOUND] * WANTED
+
+
+def test_one_that_is_created_again_at_once_keeps_the_bindings_that_are_bound() -> None:
+    left, snapshots = run_virtually(vanished(checkpoints()[0], restores=True))
+    assert (left, snapshots) == ([BOUND] * WANTED, ["web-0"])

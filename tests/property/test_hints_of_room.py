@@ -25,6 +25,7 @@ from fleet.kube.informer import InformerConfig
 from fleet.model.keys import MIN_TARGETS, PREEMPTION_POLICY, PRIORITY, REQUESTS
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import MemberCluster, Metadata, Placement, PolicySnapshot
+from fleet.scheduler.cleanup import Orphans
 from fleet.scheduler.events import cluster_hints
 from fleet.scheduler.events.cluster_hints import Booked, ClusterHints, SideData
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
@@ -86,6 +87,7 @@ class World:
             eligibility=EligibilityClock(lambda: (RULE.of,), clock),
             room=self.room,
             release=lambda *_: None,
+            orphans=Orphans(clock),
             clock=clock,
             hints=hints,
             read_placed=self.table.find_placed,

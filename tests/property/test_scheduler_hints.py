@@ -31,6 +31,7 @@ from fleet.model.keys import (
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import Binding, MemberCluster, Metadata, PolicySnapshot, PolicySnapshotSpec, PolicySnapshotStatus
+from fleet.scheduler.cleanup import Orphans
 from fleet.scheduler.events.cluster_hints import ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.ledgers.room_ledger import RoomLedger
@@ -79,6 +80,7 @@ class Site:
             eligibility=EligibilityClock(lambda: (RULE.of,), self.clock),
             room=RoomLedger(self.caches, lambda _: None, book=self.table.book),
             release=lambda *_: None,
+            orphans=Orphans(self.clock),
             clock=self.clock,
             hints=hints if hinted else None,
         )

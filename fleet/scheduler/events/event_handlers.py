@@ -44,7 +44,7 @@ from fleet.model.views import (
     PlacementOptionsSpec,
     PolicySnapshot,
 )
-from fleet.scheduler.cleanup import is_as_created
+from fleet.scheduler.cleanup import Orphans
 from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters
 from fleet.scheduler.events.cluster_hints import Booked, ClusterHints, Concern, SideData
 from fleet.scheduler.events.feed_hints import FeedHints
@@ -140,6 +140,7 @@ class EventHandlers:
         sources_of: SourcesOf,
         eligibility: EligibilityClock,
         release: ReleaseBinding,
+        orphans: Orphans,
         clock: Clock,
         room: RoomLedger,
         hints: ClusterHints | None = None,
@@ -160,6 +161,7 @@ class EventHandlers:
         self._queue = queue
         self._eligibility = eligibility
         self._release = release
+        self._orphans = orphans
         self._room = room
         self._clock = clock
         self._on_event = on_event
@@ -227,9 +229,12 @@ class EventHandlers:
 
     def _list_missing_owners(self, kinds: PlacementKinds) -> Iterable[PlacementKey]:
         """Placements that the cache lacks although it has bindings of them."""
-        bindings = (binding.view for binding in kinds.bindings.store.values())
-        owners = dict.fromkeys(owner_key(binding.metadata) for binding in bindings if is_as_created(binding))
-        return (key for key in owners if key is not None and kinds.get_placement(key) is None)
+        owners: dict[PlacementKey, None] = {}
+        for binding in kinds.bindings.store.values():
+            key = owner_key(binding.view.metadata)
+            if key is not None and self._orphans.includes(key, binding.view):
+                owners[key] = None
+        return (key for key in owners if kinds.get_placement(key) is None)
 
     @contextmanager
     def track_attempt(self, key: PlacementKey) -> Iterator[Set[str]]:
@@ -419,6 +424,7 @@ class EventHandlers:
         key = _key_of_either(old, new)
         if old is None or new is None:
             self._index(kinds, key)
+            self._note_existence(key, old)
         if not self._started:
             return
         if new is not None and _starts_terminating(old, new, SCHEDULER_CLEANUP):
@@ -437,8 +443,14 @@ class EventHandlers:
         elif old is not None and new is None and (key in self._queue or self._leaves_bindings(key)):
             self._enqueue(key, kinds.scope.placement, "Delete", old.view.metadata)  # the attempt cleans up
 
+    def _note_existence(self, key: PlacementKey, gone: Observed[Placement] | None) -> None:
+        if gone is None:
+            self._orphans.note_appeared(key)
+        else:
+            self._orphans.note_vanished(key, gone.view.metadata)
+
     def _leaves_bindings(self, key: PlacementKey) -> bool:
-        return any(is_as_created(binding.view) for binding in self._caches.bindings(key))
+        return any(self._orphans.includes(key, binding.view) for binding in self._caches.bindings(key))
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from fleet.errors import NotLeading
 from fleet.kube.api import Request
+from fleet.model.keys import PLACEMENT_CLEANUP
 from fleet.placement.controller import RECHECK, WORKERS
 from tests.fake_hub import FakeHub, in_turn
 from tests.faults.scripted import Refuse
@@ -48,6 +49,16 @@ async def test_what_was_begun_is_finished_before_more_is_begun() -> None:
         await office.soon()
         assert before == WORKERS, "the others wait"
         assert office.content.resolved.index("web") <= before + 1
+
+
+@virtual
+async def test_of_a_placement_that_vanishes_in_spite_of_its_finalizer_nothing_is_left() -> None:
+    async with a_quiet_placement() as (office, _):
+        assert office.hub.get(WEB)["metadata"]["finalizers"] == [PLACEMENT_CLEANUP]
+        office.hub.vanish(WEB)
+        await office.soon()
+        assert office.hub.names("clusterschedulingpolicysnapshots") == []
+        assert office.hub.names("clusterresourcesnapshots") == []
 
 
 # --- what wakes it ----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from fleet.kube.informer import InformerConfig
 from fleet.kube.objects import Objects, RetryPolicy
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed
-from fleet.scheduler.cleanup import Cleanup
+from fleet.scheduler.cleanup import Cleanup, Orphans
 from fleet.scheduler.dispatch.binding_calls import BindingWriter
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
 from tests.fake_hub import FakeHub
@@ -39,7 +39,7 @@ class Site:
 
     @property
     def cleanup(self) -> Cleanup:
-        return Cleanup(bindings=self.writer, retry_policy=PATIENCE)
+        return Cleanup(bindings=self.writer, orphans=Orphans(VirtualClock()), retry_policy=PATIENCE)
 
 
 @asynccontextmanager

@@ -25,6 +25,8 @@ from tests.unit.scheduler.watching import (
     with_metadata,
 )
 
+WEB = PlacementKey("", "web")
+
 # --- start ------------------------------------------------------------------------------------------------------------
 
 
@@ -152,6 +154,28 @@ def test_a_placement_that_vanishes_and_leaves_a_binding_is_looked_for_once_more(
     world = World().saw(a_placement(), a_binding("c7").build()).start()
     world.gone(world.caches.kinds[0].placements.store, "web")
     assert world.queue.added == [("web", "ClusterResourcePlacement/Delete web")]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 119.0, 120.0])
+def test_a_placement_that_vanishes_right_after_it_was_held_leaves_no_binding_whatever_its_state(seconds: float) -> None:
+    world = World().saw(a_placement(), a_binding("c7").bound().build()).start()
+    world.orphans.note_held(WEB)
+    world.clock.advance(seconds)
+    world.gone(world.caches.kinds[0].placements.store, "web")
+    deletes = seconds < 120.0
+    assert world.queue.keys == (["web"] if deletes else [])
+    (binding,) = world.caches.bindings(WEB)
+    assert world.orphans.includes(WEB, binding.view) is deletes
+    world.saw(a_placement())
+    assert not world.orphans.includes(WEB, binding.view), "it is back"
+
+
+def test_a_bound_binding_of_a_placement_that_was_terminating_stays() -> None:
+    """It had our finalizer, so whoever removed that wants it so."""
+    world = World().saw(leaving(a_placement(SCHEDULER_CLEANUP)), a_binding("c7").bound().build()).start()
+    world.orphans.note_held(WEB)
+    world.gone(world.caches.kinds[0].placements.store, "web")
+    assert world.queue.keys == []
 
 
 def test_a_placement_that_vanishes_before_a_binding_that_is_leaving_wakes_nobody() -> None:

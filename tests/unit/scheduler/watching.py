@@ -25,6 +25,7 @@ from fleet.model.views import (
     PolicySnapshotStatus,
     View,
 )
+from fleet.scheduler.cleanup import Orphans
 from fleet.scheduler.events.cluster_hints import ClusterHints, Hint
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.ledgers.room_ledger import RoomLedger
@@ -92,6 +93,7 @@ class World:
             clock=self.clock,
             hint_of_quota=hint_of_quota,
         )
+        self.orphans = Orphans(self.clock)
         self.released: list[str] = []
         self.told: list[tuple[str, int]] = []
         self.handlers = EventHandlers(
@@ -102,6 +104,7 @@ class World:
             eligibility=EligibilityClock(lambda: (RULE.of,), self.clock),
             room=RoomLedger(self.caches, lambda _: None, book=lambda *_: None),
             release=self._release,
+            orphans=self.orphans,
             clock=self.clock,
             on_event=lambda source, woken, _: self.told.append((source, woken)),
             batched=batched,
