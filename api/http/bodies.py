@@ -11,6 +11,8 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from api.http.problems import refusal, unprocessable
+from fleet.eventloop import pause_collection
+from fleet.kube.cache.stepwise import decode_in_steps, run_steps
 
 LARGEST_BODY: Final = 4 * 1024 * 1024
 _LARGE: Final = 64 * 1024
@@ -42,7 +44,7 @@ async def read_json_object(
 
 def _parse(body: bytes, check: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]:
     try:
-        document = msgspec.json.decode(body)
+        document = _decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise unprocessable("body", None, f"the body is not JSON: {error}", "send an object in JSON") from error
     if not isinstance(document, dict):
@@ -53,6 +55,14 @@ def _parse(body: bytes, check: Callable[[dict[str, Any]], None] | None) -> dict[
     if check is not None:
         check(document)
     return document
+
+
+def _decode(body: bytes) -> Any:
+    try:
+        with pause_collection():
+            return run_steps(decode_in_steps(body, Any))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return msgspec.json.decode(body)  # tells where it is wrong
 
 
 def convert_body(document: dict[str, Any], model: type[T]) -> T:

@@ -13,9 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final, ParamSpec, TypeVar
-
-import msgspec
 
 from api.http.limits import EvaluationLimiter
 from api.http.problems import ProblemError
@@ -199,7 +198,7 @@ class DecisionEvaluator:
 
     async def evaluate_proposed(self, document: Mapping[str, Any], existing: LivePlacement | None) -> EvaluatedDecision:
         """`existing` is what the hub has under the name of the document."""
-        lane = self.lane(is_large=len(msgspec.json.encode(document)) > _LARGE_DOCUMENT)
+        lane = self.lane(is_large=_is_large(document))
         async with lane.turn():
             known = () if existing is None else self._live.list_policy_snapshots(existing)
             quotas, frame = self._live.list_proposed_quotas(document), self._live.frame()
@@ -256,3 +255,17 @@ class DecisionEvaluator:
 
     def _count_rows(self) -> int:
         return sum(evaluated.decision.frame.count for evaluated in self._cache.values())
+
+
+def _is_large(document: Any) -> bool:
+    """About as long in JSON as `_LARGE_DOCUMENT`. Looks at no more of it than that takes."""
+    size, left = 0, [document]
+    while left and size <= _LARGE_DOCUMENT:
+        value = left.pop()
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, dict | list):
+            size += len(value)
+            left += islice(value, _LARGE_DOCUMENT)
+            left += islice(value.values(), _LARGE_DOCUMENT) if isinstance(value, dict) else ()
+    return size > _LARGE_DOCUMENT

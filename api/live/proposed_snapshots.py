@@ -8,6 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from fleet.errors import DocumentError
+from fleet.eventloop import pause_collection
+from fleet.kube.cache.stepwise import decode_in_steps, run_steps
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.documents import describe_forbidden_change, describe_kind_problem, read_written_document
 from fleet.model.views import Metadata, Observed, Placement, PolicySnapshot
@@ -53,9 +55,17 @@ def build_proposed_snapshot(
     existing: Observed[Placement] | None = None,
     known: Iterable[Observed[PolicySnapshot]] = (),
 ) -> PolicySnapshot:
-    """Raises DocumentError with everything that is wrong, in the words of `fleet simulate`.
+    """Raises DocumentError with everything that is wrong, in the words of `fleet simulate`. In a thread: it takes long
+    where a policy is large.
 
     `existing` is the placement that the document changes, `known` are its snapshots."""
+    with pause_collection():
+        return _build_proposed_snapshot(document, existing, known)
+
+
+def _build_proposed_snapshot(
+    document: Mapping[str, Any], existing: Observed[Placement] | None, known: Iterable[Observed[PolicySnapshot]]
+) -> PolicySnapshot:
     try:
         placement = read_written_document(document)
     except DocumentError as error:
@@ -63,7 +73,7 @@ def build_proposed_snapshot(
     metadata, spec = placement.metadata, placement.spec  # type: ignore[attr-defined]  # placements have one
     generation = metadata.generation or 1
     if existing is not None:
-        problem = describe_forbidden_change(existing.document(), placement)
+        problem = describe_forbidden_change(_decode(existing), placement)
         if problem:
             raise DocumentError(problem, field="placement.spec")
         generation = existing.view.metadata.generation + 1
@@ -71,7 +81,12 @@ def build_proposed_snapshot(
     if spec.policy is not None:
         policy = spec.policy.model_dump(mode="json", by_alias=True, exclude_none=True)
     described = Metadata(name=metadata.name, namespace=metadata.namespace or "", generation=generation)
-    return propose_snapshot(described, policy, [observed.document() for observed in known])
+    return propose_snapshot(described, policy, map(_decode, known))
+
+
+def _decode(observed: Observed[Any]) -> dict[str, Any]:
+    document: dict[str, Any] = run_steps(decode_in_steps(observed.raw, Any))
+    return document
 
 
 def build_first_snapshot(placement: Observed[Placement]) -> PolicySnapshot:

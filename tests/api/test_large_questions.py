@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from api.live import proposed_snapshots
 from api.live.answer_cache import EncodedAnswer, encode_answer
 from api.live.evaluation import DecisionEvaluator, EvaluatedDecision
 from api.live.live import LivePlacement
@@ -18,6 +20,10 @@ from api.routers import request_context
 from api.services import why as service
 from fleet.explain.fixes.fixes import Fixes, find_fixes
 from fleet.framework.policy.terms import LabelTest
+from fleet.kube.cache import stepwise
+from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.model.views import PolicySnapshot
+from fleet.placement.snapshots.proposal import propose_snapshot
 from fleet.snapshot.frame import Frame
 from fleet.worker_thread import Precedence
 from tests.api.stage import Stage, alone, staged
@@ -26,6 +32,8 @@ from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 KEY = "example.com/unheard-of-"
 SIZE = 600
 """Parts of a policy that the controller, too, decides in a thread."""
+LARGE_BODY = 400_000
+"""Bytes, about."""
 
 
 def a_large_policy(size: int) -> dict[str, Any]:
@@ -127,6 +135,54 @@ async def test_a_policy_that_was_never_decided_is_explained_apart_from_the_event
     assert evaluated.is_large
     assert explaining
     assert threading.get_ident() not in explaining
+
+
+@alone
+async def test_a_large_proposal_is_read_in_pieces_and_apart_from_the_event_loop(stage: Stage) -> None:
+    document = a_large_proposal("huge")
+    await stage.world.place("huge", document["spec"]["policy"])
+    await stage.world.soon_scheduled("huge", status="False")
+    decoded, proposed = list[int](), list[tuple[int, bool]]()
+    get_decoder = stepwise._get_decoder
+
+    class Decoder:
+        def __init__(self, kind: Any) -> None:
+            self._decode = get_decoder(kind).decode
+
+        def decode(self, text: bytes) -> Any:
+            decoded.append(memoryview(text).nbytes)
+            return self._decode(text)
+
+    def propose(*args: Any) -> PolicySnapshot:
+        proposed.append((threading.get_ident(), gc.isenabled()))
+        return propose_snapshot(*args)
+
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(stepwise, "_get_decoder", Decoder)
+        patching.setattr(proposed_snapshots, "propose_snapshot", propose)
+        simulated = await stage.post("/v1/simulate", {"placement": document})
+
+    assert simulated.status_code == 200, simulated.text
+    assert sum(decoded) > 3 * LARGE_BODY, "the body, the placement and its snapshot"
+    assert max(decoded) < LARGE_BODY / 2
+    ((thread, is_collected),) = proposed
+    assert thread != threading.get_ident()
+    assert not is_collected, "to visit a large policy takes as long as to decode it"
+    assert gc.isenabled()
+
+
+def a_large_proposal(name: str) -> dict[str, Any]:
+    values = [f"value-{number}" for number in range(LARGE_BODY // len('"value-10000",'))]
+    terms = [{"labelSelector": {"matchExpressions": [{"key": KEY, "operator": "In", "values": values}]}}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}}
+    policy = {"placementType": "PickN", "numberOfClusters": 2, "affinity": {"clusterAffinity": required}}
+    scope = CLUSTER_SCOPED.placement
+    return {
+        "apiVersion": scope.api_version,
+        "kind": scope.kind,
+        "metadata": {"name": name},
+        "spec": {"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace"}], "policy": policy},
+    }
 
 
 @staged

@@ -58,6 +58,8 @@ def find_unknown_names(
         if key not in listed:
             listed.add(key)
             yield mistake
+    while listed:  # at once it takes milliseconds, in which no other thread runs
+        listed.pop()
 
 
 def find_other_mistakes(

@@ -144,12 +144,13 @@ def _remove_expression(policy: PlacementPolicy, edit: RelaxAffinity, place: str)
     return msgspec.structs.replace(policy, affinity=Affinity(relaxed))
 
 
-def _choose_expression(term: ClusterSelectorTerm, edit: RelaxAffinity, place: str) -> str:
-    """The expression with all its values. It may be given as answers write it, if no other reads the same."""
+def _choose_expression(term: ClusterSelectorTerm, edit: RelaxAffinity, place: str) -> LabelTest | PropertyTest:
+    """It may be given with all its values, or as answers write it, if no other reads the same."""
     expressions = list(_list_expressions(term))
-    if any(each.full == edit.expression for each in expressions):
-        return edit.expression
-    meant = {each.full for each in expressions if str(each) == edit.expression}
+    for each in expressions:
+        if each.is_written_in_full(edit.expression):
+            return each
+    meant = {each for each in expressions if str(each) == edit.expression}
     if len(meant) == 1:
         return meant.pop()
     if meant:
@@ -160,18 +161,18 @@ def _choose_expression(term: ClusterSelectorTerm, edit: RelaxAffinity, place: st
     raise InputError(message, field=f"{place}.expression", value=edit.expression)
 
 
-def _take_out(term: ClusterSelectorTerm, full: str) -> ClusterSelectorTerm:
+def _take_out(term: ClusterSelectorTerm, meant: LabelTest | PropertyTest) -> ClusterSelectorTerm:
     """Without the expression, wherever it stands in the term."""
     labels, properties = term.label_selector, term.property_selector
     if labels is not None:
         equal = (labels.match_labels or {}).items()
-        pairs = {key: value for key, value in equal if LabelTest(key, "In", (value,)).full != full}
+        pairs = {key: value for key, value in equal if LabelTest(key, "In", (value,)) != meant}
         others = tuple(
-            each for each in labels.match_expressions if LabelTest(each.key, each.operator, each.values).full != full
+            each for each in labels.match_expressions if LabelTest(each.key, each.operator, each.values) != meant
         )
         labels = LabelSelector(pairs or None, others)
     if properties is not None:
-        kept = tuple(each for each in properties.match_expressions if _read_property(each).full != full)
+        kept = tuple(each for each in properties.match_expressions if _read_property(each) != meant)
         properties = PropertySelector(kept)
     return msgspec.structs.replace(term, label_selector=labels, property_selector=properties)
 

@@ -72,6 +72,11 @@ class LabelTest(msgspec.Struct, frozen=True, gc=False):
         """With all values."""
         return self._write(self.values)
 
+    def is_written_in_full(self, text: str) -> bool:
+        """To write tens of thousands of values takes long: most texts differ in the first ones."""
+        begins = self._write(self.values[: VALUES_SHOWN + 1]).removesuffix("]")
+        return text.startswith(begins) and text == self.full
+
     def _write(self, values: tuple[str, ...], more: int = 0) -> str:
         if not values:
             return f"{self.key} {self.operator}"
@@ -94,6 +99,9 @@ class PropertyTest(msgspec.Struct, frozen=True, gc=False):
     @property
     def full(self) -> str:
         return f"{self.ref.name} {self.operator} {self.text}"
+
+    def is_written_in_full(self, text: str) -> bool:
+        return text == self.full
 
 
 def _cut(text: str) -> str:

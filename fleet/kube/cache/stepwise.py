@@ -21,8 +21,8 @@ Steps = Generator[None, None, T]
 _STEP: Final = 64 * 1024
 """Bytes."""
 _LONGEST_PIECE: Final = 2 * _STEP
-_BETWEEN_OBJECTS: Final = b"},{"
-_BETWEEN_TEXTS: Final = b'","'
+_ENDS: Final = {b'"': b'"', b"{": b"}", b"[": b"]"}
+"""By the first byte of an item, its last one."""
 
 _get_decoder = cache(msgspec.json.Decoder)
 read_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -31,6 +31,16 @@ _read_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 class _NotInPieces(Exception):
     """An item is large itself, or a piece is not what it seems."""
+
+
+def run_steps(steps: Steps[T]) -> T:
+    """In a thread: others have their turn between any two of its calls."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 async def take_turns(steps: Steps[T]) -> T:
@@ -48,28 +58,25 @@ def decode_in_steps(text: bytes | msgspec.Raw, kind: Any) -> Steps[Any]:
     """As `msgspec.json.decode(text, type=kind)`, with another message for what is invalid."""
     if memoryview(text).nbytes <= _STEP:
         return _get_decoder(kind).decode(text)
-    kind = _without_none(kind)
+    kind = _find_container(text) if kind is Any else _without_none(kind)
     if kind is msgspec.Raw:
         return text if isinstance(text, msgspec.Raw) else msgspec.Raw(text)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         texts = read_fields(text)
         yield
         return (yield from decode_fields(texts, kind))
-    arguments = get_args(kind)
-    try:
-        if get_origin(kind) is tuple and arguments[1:] == (...,):
-            between = _BETWEEN_TEXTS if arguments[0] is str else _BETWEEN_OBJECTS
-            items: list[Any] = []
-            yield from _decode_pieces(text, list[arguments[0]], between, items.extend)  # type: ignore[valid-type]
-            return tuple(items)
-        if get_origin(kind) is dict:
-            values: dict[str, Any] = {}
-            yield from _decode_pieces(text, kind, _BETWEEN_TEXTS, values.update)
-            return values
-    except _NotInPieces:
-        if arguments[0] is not str:
-            return (yield from _decode_items(text, arguments[0]))
+    origin = get_origin(kind)
+    if origin is dict:
+        return (yield from _decode_mapping(bytes(text).strip(), kind))
+    if origin is list or (origin is tuple and get_args(kind)[1:] == (...,)):
+        items = yield from _decode_list(bytes(text).strip(), get_args(kind)[0])
+        return items if origin is list else tuple(items)
     return _get_decoder(kind).decode(text)
+
+
+def _find_container(text: bytes | msgspec.Raw) -> Any:
+    """The kind of a text that may be anything."""
+    return {b"{": dict[str, Any], b"[": list[Any]}.get(bytes(text).lstrip()[:1], object)
 
 
 def _without_none(kind: Any) -> Any:
@@ -87,19 +94,39 @@ def decode_fields(texts: Mapping[str, msgspec.Raw], kind: type[S]) -> Steps[S]:
     return kind(**values)
 
 
-def _decode_items(text: bytes | msgspec.Raw, kind: Any) -> Steps[tuple[Any, ...]]:
-    """One by one: for few large ones."""
-    texts = _read_items(text)
-    yield
-    items = []
-    for each in texts:
-        items.append((yield from decode_in_steps(each, kind)))
-    return tuple(items)
+def _decode_mapping(text: bytes, kind: Any) -> Steps[dict[str, Any]]:
+    values: dict[str, Any] = {}
+    item_kind = get_args(kind)[1]
+    try:
+        yield from _decode_pieces(text, kind, values.update)
+    except _NotInPieces:
+        if item_kind is str:
+            return dict(_get_decoder(kind).decode(text))
+        texts = read_fields(text)
+        yield
+        for name, each in texts.items():
+            values[name] = yield from decode_in_steps(each, item_kind)
+    return values
 
 
-def _decode_pieces(text: bytes | msgspec.Raw, kind: Any, between: bytes, take: Callable[[Any], None]) -> Steps[None]:
+def _decode_list(text: bytes, item_kind: Any) -> Steps[list[Any]]:
+    items: list[Any] = []
+    try:
+        yield from _decode_pieces(text, list[item_kind], items.extend)
+    except _NotInPieces:
+        if text[1:].lstrip()[:1] not in (b"{", b"["):
+            return list(_get_decoder(list[item_kind]).decode(text))
+        texts = _read_items(text)
+        items.clear()
+        yield
+        for each in texts:
+            items.append((yield from decode_in_steps(each, item_kind)))
+    return items
+
+
+def _decode_pieces(text: bytes, kind: Any, take: Callable[[Any], None]) -> Steps[None]:
     decode = _get_decoder(kind).decode
-    for piece in _cut(bytes(text), between):
+    for piece in _cut(text, _find_separator(text)):
         if len(piece) > _LONGEST_PIECE:
             raise _NotInPieces
         try:
@@ -109,9 +136,20 @@ def _decode_pieces(text: bytes | msgspec.Raw, kind: Any, between: bytes, take: C
         yield
 
 
+def _find_separator(text: bytes) -> bytes:
+    """What seems to be between two items."""
+    before, after = b"", b'"'
+    if not text.startswith(b"{"):
+        after = text[1:_STEP].lstrip()[:1]
+        before = _ENDS.get(after, b"")
+        after = after if before else b""
+    tight = before + b"," + after
+    return tight if tight in text[:_LONGEST_PIECE] else before + b", " + after
+
+
 def _cut(text: bytes, between: bytes) -> Iterator[bytes]:
-    opening, closing, start = text[:1], text[-1:], 1
+    opening, closing, comma, start = text[:1], text[-1:], between.index(b","), 1
     while start:
         end = text.find(between, start + _STEP)
-        yield opening + text[start : end + 1 or -1] + closing
-        start = end + 2 if end >= 0 else 0
+        yield opening + (text[start : end + comma] if end >= 0 else text[start:-1]) + closing
+        start = end + comma + 1 if end >= 0 else 0

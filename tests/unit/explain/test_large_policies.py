@@ -364,6 +364,18 @@ def test_an_expression_of_many_values_is_relaxed_by_what_answers_call_it_and_by_
     assert scenario.apply([RelaxAffinity(term=0, expression=text)]).decide().targets
 
 
+def test_to_relax_an_expression_as_answers_write_it_none_is_written_in_full() -> None:
+    def write_in_full(_: LabelTest) -> str:
+        raise AssertionError("tens of thousands of values hold all other threads while they are written")
+
+    values = tuple(f"value-{number}" for number in range(VALUES_SHOWN + 5))
+    scenario = a_scenario_with(pick_three(of_values(len(values))), MANY)
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(LabelTest, "full", property(write_in_full))
+        relaxed = RelaxAffinity(term=0, expression=str(LabelTest("zone", "In", values)))
+        assert scenario.apply([relaxed]).decide().targets
+
+
 class HashedText(str):
     """Counts, because operations on whole sets hold all other threads until they are done."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fleet.kube.cache import stepwise
-from fleet.kube.cache.stepwise import decode_in_steps
+from fleet.kube.cache.stepwise import decode_in_steps, run_steps
 from fleet.model.views import Placement, PolicySnapshot
 from tests.bench.hostile import SHAPES, build_policy
 
@@ -49,6 +50,12 @@ POLICIES = st.fixed_dictionaries(
         "tolerations": st.lists(st.dictionaries(st.sampled_from(["key", "value", "effect", "other"]), TEXTS)),
         "unheardOf": st.lists(st.dictionaries(TEXTS, TEXTS)),
     },
+)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 99) | st.just(1.5) | TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner) | st.lists(inner).map(lambda each: each * 3),
 )
 
 
@@ -91,6 +98,25 @@ def test_all_documents_are_decoded_as_at_once(kind: Any, policy: Json, cut: int 
         run_at_once(text, kind)
 
 
+@pytest.mark.usefixtures("small_steps")
+@pytest.mark.parametrize(
+    "options", [{}, {"separators": (",", ":")}, {"indent": 1}], ids=["blanks", "tight", "indented"]
+)
+@given(value=VALUES, cut=st.none() | st.integers(0, 200), more=st.sampled_from(["", " ", "]", "}", ","]))
+@example(value=[{"a": 1, "b": [",", '"']}] * 9, cut=None, more="")
+@example(value=dict.fromkeys(map(str, range(50)), "x,"), cut=None, more="")
+@example(value=[[1, 2], [3]] * 20, cut=None, more="")
+def test_untyped_values_are_decoded_as_at_once(options: Any, value: Any, cut: int | None, more: str) -> None:
+    text = (json.dumps(value, **options)[:cut] + more).encode()
+    try:
+        expected = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        with pytest.raises((msgspec.MsgspecError, UnicodeDecodeError)):
+            run_steps(decode_in_steps(text, Any))
+        return
+    assert json.dumps(run_steps(decode_in_steps(text, Any))) == json.dumps(expected)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_step_decodes_more_than_a_piece(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded, get_decoder = list[int](), stepwise._get_decoder
@@ -106,8 +132,8 @@ def test_no_step_decodes_more_than_a_piece(shape: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(stepwise, "_get_decoder", Decoder)
     policy = build_policy(shape, None, most_bytes=700_000)
     text = msgspec.json.encode({"metadata": {"name": "web"}, "spec": {"policy": policy}})
-    value, steps = run_at_once(text, PolicySnapshot)
-
-    assert value == msgspec.json.decode(text, type=PolicySnapshot)
-    assert max(decoded) <= stepwise._LONGEST_PIECE
-    assert steps > 10
+    for kind in (PolicySnapshot, Any):
+        value, steps = run_at_once(text, kind)
+        assert value == msgspec.json.decode(text, type=kind)
+        assert max(decoded) <= stepwise._LONGEST_PIECE
+        assert steps > 10
