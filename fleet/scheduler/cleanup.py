@@ -12,9 +12,9 @@ scheduled for the first time may therefore vanish with our finalizer on it, and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Hashable, Iterable, Set
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
@@ -35,10 +35,13 @@ from fleet.scheduler.dispatch.call_queue import CallType
 _WORKERS: Final = 8
 _LONGEST_REQUEST: Final = 120.0
 """Seconds, by far: API servers give up on a request after 60."""
+_REMEMBERED: Final = 600.0
+"""Seconds: bindings that appear under the name of a vanished placement later may have been restored."""
 _TIMES_KEPT: Final = 10_000
 _FINALIZERS: Final = "finalizers"
 
 Document = dict[str, Any]
+K = TypeVar("K", bound=Hashable)
 
 log = structlog.get_logger(__name__)
 
@@ -80,13 +83,11 @@ class Cleanup:
             finalizers = document["metadata"].get(_FINALIZERS) or []
             if SCHEDULER_CLEANUP in finalizers or document["metadata"].get("deletionTimestamp"):
                 return None
+            self.orphans.note_held(placement.view.metadata.uid)  # now: the answer may be lost
             return _with_finalizers(document, [*finalizers, SCHEDULER_CLEANUP])
 
         updated = await self._update(kinds, placement, mutate, type=CallType.BIND)
-        if updated is None or updated.view.metadata.deletion_timestamp:
-            return None
-        self.orphans.note_held(PlacementKey.of(placement.view.metadata))
-        return updated
+        return None if updated is None or updated.view.metadata.deletion_timestamp else updated
 
     async def remove_finalizer(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
         def mutate(document: Document) -> Document | None:
@@ -115,34 +116,38 @@ class Orphans:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._held: dict[PlacementKey, float] = {}
-        """When our finalizer was added."""
-        self._vanished: dict[PlacementKey, float] = {}
-        """Those that were never seen terminating."""
+        self._held: dict[str, float] = {}
+        """When our finalizer was added, by uid."""
+        self._unheld: dict[PlacementKey, float] = {}
+        """When they vanished all the same."""
 
-    def note_held(self, key: PlacementKey) -> None:
-        _put_last(self._held, key, self._clock.monotonic())
+    def note_held(self, uid: str) -> None:
+        """Our finalizer is being added to the placement."""
+        _put_last(self._held, uid, self._clock.monotonic())
 
     def note_appeared(self, key: PlacementKey) -> None:
-        self._vanished.pop(key, None)
+        self._unheld.pop(key, None)
 
     def note_vanished(self, key: PlacementKey, last: Metadata) -> None:
-        """`last` is its last known state."""
-        if not last.deletion_timestamp:
-            _put_last(self._vanished, key, self._clock.monotonic())
+        """`last` is its last known state: whoever takes our finalizer off by hand may want the bindings to stay."""
+        held, now = self._held.pop(last.uid, None), self._clock.monotonic()
+        if SCHEDULER_CLEANUP not in last.finalizers or last.deletion_timestamp:
+            return
+        if held is not None and now - held < _LONGEST_REQUEST:
+            _put_last(self._unheld, key, now)
 
     def includes(self, key: PlacementKey, binding: Binding) -> bool:
         """Of a placement that does not exist."""
         if not holds_finalizer(binding) or binding.metadata.deletion_timestamp:
             return False
-        return binding.spec.state == SCHEDULED or self._was_unheld(key)
+        return binding.spec.state == SCHEDULED or self._is_unheld(key)
 
-    def _was_unheld(self, key: PlacementKey) -> bool:
-        held, vanished = self._held.get(key), self._vanished.get(key)
-        return held is not None and vanished is not None and vanished - held < _LONGEST_REQUEST
+    def _is_unheld(self, key: PlacementKey) -> bool:
+        vanished = self._unheld.get(key)
+        return vanished is not None and self._clock.monotonic() - vanished < _REMEMBERED
 
 
-def _put_last(times: dict[PlacementKey, float], key: PlacementKey, now: float) -> None:
+def _put_last(times: dict[K, float], key: K, now: float) -> None:
     times.pop(key, None)
     times[key] = now
     if len(times) > _TIMES_KEPT:

@@ -21,6 +21,9 @@ Steps = Generator[None, None, T]
 _STEP: Final = 64 * 1024
 """Bytes."""
 _LONGEST_PIECE: Final = 2 * _STEP
+_DEEPEST: Final = 16
+"""Levels that are taken apart, each of which reads all inside: values of a proposed policy are in the 13th."""
+_BLANKS: Final = b" \t\r\n"
 _ENDS: Final = {b'"': b'"', b"{": b"}", b"[": b"]"}
 """By the first byte of an item, its last one."""
 
@@ -54,9 +57,10 @@ async def take_turns(steps: Steps[T]) -> T:
         await asyncio.sleep(0)
 
 
-def decode_in_steps(text: bytes | msgspec.Raw, kind: Any) -> Steps[Any]:
-    """As `msgspec.json.decode(text, type=kind)`, with another message for what is invalid."""
-    if memoryview(text).nbytes <= _STEP:
+def decode_in_steps(text: bytes | msgspec.Raw, kind: Any, *, levels: int = _DEEPEST) -> Steps[Any]:
+    """As `msgspec.json.decode(text, type=kind)`, with another message for what is invalid. Of two fields of one name
+    the first may not be looked at."""
+    if memoryview(text).nbytes <= _STEP or not levels:
         return _get_decoder(kind).decode(text)
     kind = _find_container(text) if kind is Any else _without_none(kind)
     if kind is msgspec.Raw:
@@ -64,19 +68,20 @@ def decode_in_steps(text: bytes | msgspec.Raw, kind: Any) -> Steps[Any]:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         texts = read_fields(text)
         yield
-        return (yield from decode_fields(texts, kind))
+        return (yield from decode_fields(texts, kind, levels=levels - 1))
     origin = get_origin(kind)
     if origin is dict:
-        return (yield from _decode_mapping(bytes(text).strip(), kind))
+        return (yield from _decode_mapping(bytes(text).strip(_BLANKS), kind, levels - 1))
     if origin is list or (origin is tuple and get_args(kind)[1:] == (...,)):
-        items = yield from _decode_list(bytes(text).strip(), get_args(kind)[0])
+        items = yield from _decode_list(bytes(text).strip(_BLANKS), get_args(kind)[0], levels - 1)
         return items if origin is list else tuple(items)
     return _get_decoder(kind).decode(text)
 
 
 def _find_container(text: bytes | msgspec.Raw) -> Any:
     """The kind of a text that may be anything."""
-    return {b"{": dict[str, Any], b"[": list[Any]}.get(bytes(text).lstrip()[:1], object)
+    first = bytes(memoryview(text)[:_STEP]).lstrip(_BLANKS)[:1]
+    return {b"{": dict[str, Any], b"[": list[Any]}.get(first, object)
 
 
 def _without_none(kind: Any) -> Any:
@@ -85,16 +90,16 @@ def _without_none(kind: Any) -> Any:
     return others[0] if len(others) == 1 and type(None) in get_args(kind) else kind
 
 
-def decode_fields(texts: Mapping[str, msgspec.Raw], kind: type[S]) -> Steps[S]:
+def decode_fields(texts: Mapping[str, msgspec.Raw], kind: type[S], *, levels: int = _DEEPEST) -> Steps[S]:
     """An object of which `read_fields` has read the texts."""
     values = {}
     for field in msgspec.structs.fields(kind):
         if field.encode_name in texts:
-            values[field.name] = yield from decode_in_steps(texts[field.encode_name], field.type)
+            values[field.name] = yield from decode_in_steps(texts[field.encode_name], field.type, levels=levels)
     return kind(**values)
 
 
-def _decode_mapping(text: bytes, kind: Any) -> Steps[dict[str, Any]]:
+def _decode_mapping(text: bytes, kind: Any, levels: int) -> Steps[dict[str, Any]]:
     values: dict[str, Any] = {}
     item_kind = get_args(kind)[1]
     try:
@@ -105,29 +110,29 @@ def _decode_mapping(text: bytes, kind: Any) -> Steps[dict[str, Any]]:
         texts = read_fields(text)
         yield
         for name, each in texts.items():
-            values[name] = yield from decode_in_steps(each, item_kind)
+            values[name] = yield from decode_in_steps(each, item_kind, levels=levels)
     return values
 
 
-def _decode_list(text: bytes, item_kind: Any) -> Steps[list[Any]]:
+def _decode_list(text: bytes, item_kind: Any, levels: int) -> Steps[list[Any]]:
     items: list[Any] = []
     try:
         yield from _decode_pieces(text, list[item_kind], items.extend)
     except _NotInPieces:
-        if text[1:].lstrip()[:1] not in (b"{", b"["):
+        if _read_second_byte(text) not in (b"{", b"["):
             return list(_get_decoder(list[item_kind]).decode(text))
         texts = _read_items(text)
         items.clear()
         yield
         for each in texts:
-            items.append((yield from decode_in_steps(each, item_kind)))
+            items.append((yield from decode_in_steps(each, item_kind, levels=levels)))
     return items
 
 
 def _decode_pieces(text: bytes, kind: Any, take: Callable[[Any], None]) -> Steps[None]:
     decode = _get_decoder(kind).decode
     for piece in _cut(text, _find_separator(text)):
-        if len(piece) > _LONGEST_PIECE:
+        if len(piece) > _LONGEST_PIECE or not piece[1:-1].strip(_BLANKS):
             raise _NotInPieces
         try:
             take(decode(piece))
@@ -140,11 +145,15 @@ def _find_separator(text: bytes) -> bytes:
     """What seems to be between two items."""
     before, after = b"", b'"'
     if not text.startswith(b"{"):
-        after = text[1:_STEP].lstrip()[:1]
+        after = _read_second_byte(text)
         before = _ENDS.get(after, b"")
         after = after if before else b""
     tight = before + b"," + after
     return tight if tight in text[:_LONGEST_PIECE] else before + b", " + after
+
+
+def _read_second_byte(text: bytes) -> bytes:
+    return text[1:_STEP].lstrip(_BLANKS)[:1]
 
 
 def _cut(text: bytes, between: bytes) -> Iterator[bytes]:

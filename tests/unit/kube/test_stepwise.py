@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -115,6 +116,40 @@ def test_untyped_values_are_decoded_as_at_once(options: Any, value: Any, cut: in
             run_steps(decode_in_steps(text, Any))
         return
     assert json.dumps(run_steps(decode_in_steps(text, Any))) == json.dumps(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\x0b" + msgspec.json.encode({"a": "x" * 200}),
+        msgspec.json.encode({"a": "x" * 200}) + b"\x0c",
+        b"{" + b" " * 400 + b',"a":1}',
+        b"[" + b"1," * 200 + b"]",
+        b'{"a":1' + b" " * 400 + b",}",
+    ],
+)
+@pytest.mark.usefixtures("small_steps")
+def test_blanks_and_commas_make_no_value(text: bytes) -> None:
+    with pytest.raises(msgspec.MsgspecError):
+        run_steps(decode_in_steps(text, Any))
+
+
+@pytest.mark.parametrize("opening, closing", [(b'{"a":', b"}"), (b"[", b"]")], ids=["mappings", "lists"])
+def test_what_is_nested_deeply_is_read_a_few_times_only(
+    opening: bytes, closing: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size, read = 200_000, list[int]()
+    for name in ("read_fields", "_read_items"):
+        monkeypatch.setattr(stepwise, name, partial(note_size, getattr(stepwise, name), read))
+    text = opening * 400 + b'"' + b"x" * size + b'"' + closing * 400
+
+    assert run_steps(decode_in_steps(text, Any)) == msgspec.json.decode(text)
+    assert len(read) == stepwise._DEEPEST
+
+
+def note_size(call: Any, sizes: list[int], text: bytes) -> Any:
+    sizes.append(len(text))
+    return call(text)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -13,6 +13,7 @@ from fleet.model.keys import (
     SCHEDULER_CLEANUP,
 )
 from fleet.model.placement_key import PlacementKey
+from fleet.model.views import Placement
 from tests.builders import a_binding, a_cluster, a_policy
 from tests.unit.scheduler.watching import (
     World,
@@ -156,24 +157,44 @@ def test_a_placement_that_vanishes_and_leaves_a_binding_is_looked_for_once_more(
     assert world.queue.added == [("web", "ClusterResourcePlacement/Delete web")]
 
 
-@pytest.mark.parametrize("seconds", [0.0, 119.0, 120.0])
-def test_a_placement_that_vanishes_right_after_it_was_held_leaves_no_binding_whatever_its_state(seconds: float) -> None:
-    world = World().saw(a_placement(), a_binding("c7").bound().build()).start()
-    world.orphans.note_held(WEB)
-    world.clock.advance(seconds)
+def vanished(world: World, last: Placement, *, after: float = 0.0) -> bool:
+    """Whether a bound binding is deleted when a placement vanishes this long after it got our finalizer."""
+    world.saw(last, a_binding("c7").bound().build()).start()
+    world.orphans.note_held(last.metadata.uid)
+    world.clock.advance(after)
     world.gone(world.caches.kinds[0].placements.store, "web")
-    deletes = seconds < 120.0
-    assert world.queue.keys == (["web"] if deletes else [])
-    (binding,) = world.caches.bindings(WEB)
-    assert world.orphans.includes(WEB, binding.view) is deletes
-    world.saw(a_placement())
-    assert not world.orphans.includes(WEB, binding.view), "it is back"
+    is_orphan = world.orphans.includes(WEB, a_binding("c7").bound().build())
+    assert world.queue.keys == (["web"] if is_orphan else [])
+    return is_orphan
 
 
-def test_a_bound_binding_of_a_placement_that_was_terminating_stays() -> None:
-    """It had our finalizer, so whoever removed that wants it so."""
-    world = World().saw(leaving(a_placement(SCHEDULER_CLEANUP)), a_binding("c7").bound().build()).start()
-    world.orphans.note_held(WEB)
+@pytest.mark.parametrize("seconds, deletes", [(0.0, True), (119.0, True), (120.0, False)])
+def test_a_placement_that_vanishes_right_after_it_was_held_leaves_no_binding(seconds: float, *, deletes: bool) -> None:
+    assert vanished(World(), a_placement(SCHEDULER_CLEANUP), after=seconds) is deletes
+
+
+@pytest.mark.parametrize("last", [leaving(a_placement(SCHEDULER_CLEANUP)), a_placement()], ids=["leaving", "let go"])
+def test_where_our_finalizer_was_taken_off_by_hand_bound_bindings_stay(last: Placement) -> None:
+    assert not vanished(World(), last)
+
+
+def test_bound_bindings_are_no_orphans_once_their_placement_is_back_or_they_may_have_been_restored() -> None:
+    binding, world = a_binding("c7").bound().build(), World()
+    assert vanished(world, a_placement(SCHEDULER_CLEANUP))
+    world.clock.advance(599.0)
+    assert world.orphans.includes(WEB, binding)
+    world.clock.advance(1.0)
+    assert not world.orphans.includes(WEB, binding)
+
+    again = World()
+    assert vanished(again, a_placement(SCHEDULER_CLEANUP))
+    again.saw(a_placement())
+    assert not again.orphans.includes(WEB, binding)
+
+
+def test_a_placement_under_the_name_of_one_that_was_held_is_another() -> None:
+    world = World().saw(with_metadata(a_placement(SCHEDULER_CLEANUP), uid="new"), a_binding("c7").bound().build())
+    world.start().orphans.note_held("old")
     world.gone(world.caches.kinds[0].placements.store, "web")
     assert world.queue.keys == []
 
