@@ -129,7 +129,7 @@ class Orphans:
         self._unheld.pop(key, None)
 
     def note_vanished(self, key: PlacementKey, last: Metadata) -> None:
-        """`last` is its last known state: whoever takes our finalizer off by hand may want the bindings to stay."""
+        """`last` is its last known state: a user who takes our finalizer off may want the bindings to stay."""
         held, now = self._held.pop(last.uid, None), self._clock.monotonic()
         if SCHEDULER_CLEANUP not in last.finalizers or last.deletion_timestamp:
             return
