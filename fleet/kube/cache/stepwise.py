@@ -38,23 +38,22 @@ class _NotInPieces(Exception):
 
 def run_steps(steps: Steps[T]) -> T:
     """In a thread: others have their turn between any two of its calls."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+    results: list[T] = []
+    for _ in _keep_result(steps, results):
+        pass
+    return results[0]
 
 
 async def take_turns(steps: Steps[T]) -> T:
     """One step in each turn of the event loop."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+    results: list[T] = []
+    for _ in _keep_result(steps, results):
         await asyncio.sleep(0)
+    return results[0]
+
+
+def _keep_result(steps: Steps[T], results: list[T]) -> Steps[None]:
+    results.append((yield from steps))
 
 
 def decode_in_steps(text: bytes | msgspec.Raw, kind: Any, *, levels: int = _DEEPEST) -> Steps[Any]:
