@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from fleet.clock import Clock, epoch_nanoseconds
+from fleet.clock import Clock, epoch_nanoseconds, to_nanoseconds
 from fleet.demo import rollout
 from fleet.demo.rollout import APPLIED
 from fleet.errors import ApiError, Conflict, NotFound
@@ -23,7 +23,7 @@ from fleet.kube.cache.store import build_codec
 from fleet.kube.informer import Informer, InformerConfig
 from fleet.kube.resource import key_of
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, PlacementScope, owner_key
-from fleet.kube.workqueue import WorkQueue
+from fleet.kube.workqueue import TOLERANCE, WorkQueue
 from fleet.model.keys import BOUND, IS_LATEST_SNAPSHOT, RESOURCE_INDEX, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp
@@ -34,8 +34,6 @@ RESOURCE_HASH: Final = "kubernetes-fleet.io/resource-hash"
 
 _LOG: Final = logging.getLogger(__name__)
 _WORKERS: Final = 8
-_TOLERANCE: Final = 0.001
-"""Seconds. Event loops round: what a queue is asked to hand out in less may come at once, and again and again."""
 _PLACEMENT: Final = "placement"
 _CLUSTER: Final = "cluster"
 
@@ -260,9 +258,10 @@ class RolloutSimulator:
         if key not in self._due or self._due[key][0] != step:
             self._due[key] = (step, now + seconds)
         left = self._due[key][1] - now
-        if left > _TOLERANCE:
+        has_waited = to_nanoseconds(left) <= TOLERANCE  # what the queue takes for nothing would come again and again
+        if not has_waited:
             self._queue.add_after(key, left)
-        return left <= _TOLERANCE
+        return has_waited
 
 
 def _placement_of(held: Observed[Any]) -> Iterable[PlacementKey]:

@@ -25,8 +25,8 @@ RETRY_BACKOFF: Final = ExponentialBackoff(initial=0.005, maximum=60.0)
 _TURNS: Final = 4
 RETRY_RATE_LIMIT: Final = RateLimit(rate=10, burst=100)
 
-_TOLERANCE: Final = SECOND // 1000
-"""Event loops round: a timer that fires early by less than this counts as on time."""
+TOLERANCE: Final = SECOND // 1000
+"""Nanoseconds. Event loops round: a timer that fires early by less than this counts as on time."""
 _TOLERATED_STALE: Final = 32
 
 
@@ -338,7 +338,7 @@ class QueueDriver(Generic[T]):
     def _tick(self) -> None:
         self._timer = None
         now = self.now()
-        for item in self._queue.tick(max(now, min(self._timer_due, now + _TOLERANCE))):
+        for item in self._queue.tick(max(now, min(self._timer_due, now + TOLERANCE))):
             if self._on_report is not None:
                 self._on_report(item)
         self.notify()

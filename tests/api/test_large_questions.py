@@ -20,7 +20,6 @@ from api.routers import request_context
 from api.services import why as service
 from fleet.explain.fixes.fixes import Fixes, find_fixes
 from fleet.framework.policy.terms import LabelTest
-from fleet.kube.cache import stepwise
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.views import PolicySnapshot
 from fleet.placement.snapshots.proposal import propose_snapshot
@@ -28,6 +27,7 @@ from fleet.snapshot.frame import Frame
 from fleet.worker_thread import Precedence
 from tests.api.stage import Stage, alone, staged
 from tests.control_plane.waiting import SECONDS_TO_HAPPEN
+from tests.pieces import note_pieces
 
 KEY = "example.com/unheard-of-"
 SIZE = 600
@@ -142,23 +142,14 @@ async def test_a_large_proposal_is_read_in_pieces_and_apart_from_the_event_loop(
     document = a_large_proposal("huge")
     await stage.world.place("huge", document["spec"]["policy"])
     await stage.world.soon_scheduled("huge", status="False")
-    decoded, proposed = list[int](), list[tuple[int, bool]]()
-    get_decoder = stepwise._get_decoder
-
-    class Decoder:
-        def __init__(self, kind: Any) -> None:
-            self._decode = get_decoder(kind).decode
-
-        def decode(self, text: bytes) -> Any:
-            decoded.append(memoryview(text).nbytes)
-            return self._decode(text)
+    proposed = list[tuple[int, bool]]()
 
     def propose(*args: Any) -> PolicySnapshot:
         proposed.append((threading.get_ident(), gc.isenabled()))
         return propose_snapshot(*args)
 
     with pytest.MonkeyPatch.context() as patching:
-        patching.setattr(stepwise, "_get_decoder", Decoder)
+        decoded = note_pieces(patching)
         patching.setattr(proposed_snapshots, "propose_snapshot", propose)
         simulated = await stage.post("/v1/simulate", {"placement": document})
 

@@ -13,6 +13,7 @@ from fleet.errors import NotFound
 from fleet.hub.access.authentication import Tokens
 from fleet.hub.hub import Hub
 from fleet.kube.api import Method, Request
+from fleet.kube.resource import Resource
 
 Document = dict[str, Any]
 
@@ -57,9 +58,9 @@ class HubApi(MemoryHub):
     async def delete(self, path: str) -> None:
         await self.call(_request("DELETE", path))
 
-    def remove_at_once(self, resource: str, key: tuple[str, str]) -> None:
+    def remove_at_once(self, resource: Resource, key: tuple[str, str]) -> None:
         """Whatever finalizers it has."""
-        kind = self.hub.registry.stored_kind(resource)
+        kind = self.hub.registry.find(resource.group, resource.version, resource.plural)
         assert kind is not None
         entry = self.hub.objects.head(kind, key)
         assert entry is not None

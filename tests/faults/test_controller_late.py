@@ -131,7 +131,7 @@ async def vanished(
         while await states(user) != [state] * WANTED:
             await asyncio.sleep(0.001)
         await asyncio.sleep(after)
-        stage.hub.remove_at_once("clusterresourceplacements.placement.kubernetes-fleet.io", ("", "web"))
+        stage.hub.remove_at_once(CLUSTER_SCOPED.placement, ("", "web"))
         if restores:
             await user.place("web", policy)
         await stage.rest()

@@ -15,6 +15,7 @@ from fleet.kube.cache import stepwise
 from fleet.kube.cache.stepwise import decode_in_steps, run_steps
 from fleet.model.views import Placement, PolicySnapshot
 from tests.bench.hostile import SHAPES, build_policy
+from tests.pieces import note_pieces
 
 Json = dict[str, Any]
 TEXTS = st.sampled_from(["", "a", "some longer text", ",", '"', '","', "},{", "]", "}", "\\", '\\","', "ä"])
@@ -154,17 +155,7 @@ def note_size(call: Any, sizes: list[int], text: bytes) -> Any:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_step_decodes_more_than_a_piece(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded, get_decoder = list[int](), stepwise._get_decoder
-
-    class Decoder:
-        def __init__(self, kind: Any) -> None:
-            self._decode = get_decoder(kind).decode
-
-        def decode(self, text: bytes) -> Any:
-            decoded.append(memoryview(text).nbytes)
-            return self._decode(text)
-
-    monkeypatch.setattr(stepwise, "_get_decoder", Decoder)
+    decoded = note_pieces(monkeypatch)
     policy = build_policy(shape, None, most_bytes=700_000)
     text = msgspec.json.encode({"metadata": {"name": "web"}, "spec": {"policy": policy}})
     for kind in (PolicySnapshot, Any):
