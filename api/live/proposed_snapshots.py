@@ -11,6 +11,7 @@ from fleet.errors import DocumentError
 from fleet.eventloop import pause_collection
 from fleet.kube.cache.stepwise import decode_in_steps, run_steps
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
+from fleet.model.decoding import drop_nulls
 from fleet.model.documents import describe_forbidden_change, describe_kind_problem, read_written_document
 from fleet.model.views import Metadata, Observed, Placement, PolicySnapshot
 from fleet.placement.snapshots.proposal import propose_snapshot
@@ -70,18 +71,16 @@ def _build_proposed_snapshot(
         placement = read_written_document(document)
     except DocumentError as error:
         raise DocumentError(error.message, field=f"placement.{error.field}", value=error.value) from error
-    metadata, spec = placement.metadata, placement.spec  # type: ignore[attr-defined]  # placements have one
+    metadata = placement.metadata
     generation = metadata.generation or 1
     if existing is not None:
         problem = describe_forbidden_change(_decode(existing), placement)
         if problem:
             raise DocumentError(problem, field="placement.spec")
         generation = existing.view.metadata.generation + 1
-    policy = None
-    if spec.policy is not None:
-        policy = spec.policy.model_dump(mode="json", by_alias=True, exclude_none=True)
     described = Metadata(name=metadata.name, namespace=metadata.namespace or "", generation=generation)
-    return propose_snapshot(described, policy, map(_decode, known))
+    policy = drop_nulls(document["spec"].get("policy"))
+    return propose_snapshot(described, policy, (snapshot.view for snapshot in known))
 
 
 def _decode(observed: Observed[Any]) -> dict[str, Any]:

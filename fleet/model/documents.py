@@ -45,13 +45,14 @@ def read_written_document(document: Mapping[str, Any]) -> Document:
     if problem:
         raise DocumentError(problem, field="apiVersion", value=document.get("apiVersion"))
     resource, content = _get_kind(document), drop_nulls(document)
-    problems = check_fields(content, resource.model, most=_MOST_PROBLEMS) or check_names(content, resource)
-    if problems:
+    written, problems = check_fields(content, resource.model, most=_MOST_PROBLEMS)
+    problems = problems or check_names(content, resource)
+    if written is None or problems:
         first = problems[0]
         problems.sort(key=lambda each: locate_field(content, each.path))
         message = f"{describe_document(document)} is invalid: {'; '.join(map(str, problems))}"
         raise DocumentError(message, field=path_text(first.path))
-    return resource.model.model_validate(content)
+    return written
 
 
 def _get_kind(document: Mapping[str, Any]) -> KindDefinition:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -27,6 +27,7 @@ from fleet.model.quantity import quantity_or_none
 from fleet.model.timestamps import parse_timestamp
 from fleet.similarity import CLOSE, did_you_mean, nearest
 
+M = TypeVar("M", bound=BaseModel)
 Steps = Sequence[str | int]
 _Path = tuple[str | int, ...]
 _ReadSource = Callable[[Steps], str | None]
@@ -68,20 +69,22 @@ def path_text(path: Steps) -> str:
 
 def check_fields(
     content: Any,
-    model: type[BaseModel],
+    model: type[M],
     *,
     read_source: _ReadSource | None = None,
     most: int | None = None,
-) -> list[FieldProblem]:
-    """The problems of a document of this kind, unknown fields before wrong values, which may follow from them.
+) -> tuple[M | None, list[FieldProblem]]:
+    """The object that a document of this kind describes, None if a value is wrong, and the problems of the document:
+    unknown fields before wrong values, which may follow from them.
     `read_source` returns a scalar as the user wrote it; `most` bounds each of the two."""
     problems = list(islice(_check_shape(content, _Shape(model=model), ()), most))
+    checked = None
     try:
-        model.model_validate(content)
+        checked = model.model_validate(content)
     except ValidationError as error:
         errors = error.errors(include_url=False)
         problems += islice(_check_values(_Source(content, read_source), errors), most)
-    return _deduplicate(problems)
+    return checked, _deduplicate(problems)
 
 
 def locate_field(content: Any, path: Steps) -> tuple[int, ...]:

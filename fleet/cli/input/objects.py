@@ -265,13 +265,12 @@ def _build_object(
         return _build_unchecked(parsed, content, resource, findings)
     cleaned = ParsedDocument(parsed.place, content, parsed.node, parsed.offset)
     subject = describe_document(content)
-    problems, inherited = _check(cleaned, resource, base)
+    document, problems = _check(cleaned, resource, base)
     for problem in problems:
         findings.report(parsed.at(problem.path), str(problem), subject=subject)
     first = _is_unique(cleaned, resource, findings, places)
     if problems or not first:
         return None
-    document = None if inherited else resource.model.model_validate(content)
     forbidden = describe_forbidden_change(base.parsed.content, document) if base and document else ""
     if forbidden:
         findings.report(parsed.at(("spec",)), f"spec: {forbidden}", subject=subject)
@@ -327,19 +326,20 @@ def _count_generation(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check(
     parsed: ParsedDocument, resource: KindDefinition, base: InputObject | None
-) -> tuple[list[FieldProblem], bool]:
-    """The problems of the document, and whether there are others, which the hub has accepted before."""
-    problems = _check_fields(parsed, resource)
+) -> tuple[Document | None, list[FieldProblem]]:
+    """The object and the problems of its document; without the object where the hub has accepted other problems
+    before."""
+    document, problems = _check_fields(parsed, resource)
     if not problems or base is None or base.document is not None:
-        return problems, False
-    accepted = set(_check_fields(base.parsed, resource))
-    return [problem for problem in problems if problem not in accepted], True
+        return document, problems
+    accepted = set(_check_fields(base.parsed, resource)[1])
+    return None, [problem for problem in problems if problem not in accepted]
 
 
-def _check_fields(parsed: ParsedDocument, resource: KindDefinition) -> list[FieldProblem]:
+def _check_fields(parsed: ParsedDocument, resource: KindDefinition) -> tuple[Document | None, list[FieldProblem]]:
     """From top to bottom."""
-    problems = check_fields(parsed.content, resource.model, read_source=parsed.source_text)
-    return sorted(problems, key=lambda problem: parsed.line_of(problem.path))
+    document, problems = check_fields(parsed.content, resource.model, read_source=parsed.source_text)
+    return document, sorted(problems, key=lambda problem: parsed.line_of(problem.path))
 
 
 def _build_unchecked(

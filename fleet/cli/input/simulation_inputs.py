@@ -263,7 +263,7 @@ def _from_placement(
     placement: InputObject, objects: _PlacementObjects, findings: Findings, resource_filter: ResourceFilter
 ) -> PlacementInputs:
     """By the snapshot that the placement controller would create, or keep, for the policy."""
-    known = [snapshot.parsed.content for snapshot in objects.snapshots]
+    known = map(_view, objects.snapshots)
     made = propose_snapshot(
         msgspec.structs.replace(placement.metadata, namespace=placement.namespace), read_policy(placement), known
     )

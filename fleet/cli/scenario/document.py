@@ -125,11 +125,11 @@ def read_scenario(file: str, findings: Findings) -> ScenarioDocument | None:
         findings.add(f"{file}: has {len(documents)} documents, where one {KIND} is expected")
         return None
     document = documents[0]
-    for problem in check_fields(document.content, ScenarioDocument, read_source=document.source_text):
+    scenario, problems = check_fields(document.content, ScenarioDocument, read_source=document.source_text)
+    for problem in problems:
         findings.report(document.at(problem.path), str(problem))
-    if findings.problems:
+    if scenario is None or problems:
         return None
-    scenario = ScenarioDocument.model_validate(document.content)
     for path, message in _find_time_problems(scenario):
         findings.report(document.at(path), message)
     return None if findings.problems else scenario
@@ -137,9 +137,9 @@ def read_scenario(file: str, findings: Findings) -> ScenarioDocument | None:
 
 def parse_scenario(content: dict[str, Any]) -> ScenarioDocument:
     """Raises InputError with the first problem."""
-    for problem in check_fields(content, ScenarioDocument, most=1):
-        raise InputError(problem.message, field=path_text(problem.path))
-    scenario = ScenarioDocument.model_validate(content)
+    scenario, problems = check_fields(content, ScenarioDocument, most=1)
+    if scenario is None or problems:
+        raise InputError(problems[0].message, field=path_text(problems[0].path))
     for path, message in _find_time_problems(scenario):
         raise InputError(message, field=path_text(path))
     return scenario
