@@ -6,7 +6,7 @@ once the deadline has passed or the caller has gone. It costs nothing worth coun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, TypeVar
@@ -26,6 +26,13 @@ def check() -> None:
     call = _CALL.get()
     if call is not None:
         call()
+
+
+def split(items: Sequence[T], size: int = 1_000) -> Iterator[Sequence[T]]:
+    """For what takes long in one call, in which no other thread runs. Asks before each part."""
+    for start in range(0, len(items), size):
+        check()
+        yield items[start : start + size]
 
 
 def consume(items: list[T]) -> Iterator[T]:

@@ -10,10 +10,14 @@ import platform
 import signal
 import struct
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Final
+from contextvars import ContextVar
+from typing import Any, Final
+
+import msgspec
 
 _GC_THRESHOLDS: Final = (2_000, 5, 100)
 """Reference cycles are rare here, so the defaults would run it too often. With the second generation some 12,000 new
@@ -22,8 +26,16 @@ The third is visited after a million, so that no more than some hundred megabyte
 _BETWEEN_COMPLETE: Final = 30.0
 """Seconds between two complete collections, which take 40 to 170 ms each. Two questions about a policy of a megabyte
 make a million objects: after each million, more than one of a hundred answers would wait."""
-_RARE_COMPLETE: Final = (*_GC_THRESHOLDS[:2], 10_000)
-"""Until then. A hundred million objects are more than a process makes in that time."""
+_RARE_COMPLETE: Final = 10_000
+"""The third threshold until then. A hundred million objects are more than a process makes in that time."""
+_MOST_IN_A_PAUSE: Final = 500_000
+"""Objects. Cycles that are made meanwhile wait for the end of the pause, or for so many."""
+_LONGEST_PAUSE: Final = 10.0
+"""Seconds between two collections: each request leaves some cycles."""
+_FREED_AFTER: Final = 0.05
+"""Seconds, in which those who have it let go of it, exceptions too."""
+_FREED_AT_ONCE: Final = 128
+"""Items of lists and the like."""
 _SWITCH_INTERVAL: Final = 0.0001
 """Seconds that a computing thread keeps the interpreter while the event loop wants it. The loop gives it up whenever it
 looks for events, many times in each request: with the default of 5 ms those waits add up."""
@@ -86,19 +98,6 @@ def handle_first_signal(stop: Callable[[signal.Signals], object]) -> None:
         loop.add_signal_handler(number, handle, number)
 
 
-@contextmanager
-def pause_collection() -> Iterator[None]:
-    """Without garbage collection, for work on a large document: it has no cycles, and visiting it holds the loop."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def leave_out_present_objects(*, completely: bool = False) -> None:
     """Of garbage collection from now on: what is cached by now lives long, and so do modules.
 
@@ -128,31 +127,139 @@ def _shorten_time_slice() -> None:
         ctypes.CDLL(None).syscall(call, 0, wanted, 0)
 
 
-class _Spacing:
-    """Of complete garbage collections."""
+class _Collector:
+    """Garbage collection with pauses, in several threads at a time, and with time between complete collections."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._latest = monotonic()
+        self._lock = threading.RLock()  # a collection may begin in the thread that has it
+        self._thresholds = gc.get_threshold()
+        """Without a pause."""
+        self._is_tuned = False
+        self._pauses = 0
+        self._latest = self._latest_complete = monotonic()
+
+    def tune(self) -> None:
+        with self._lock:
+            self._thresholds, self._is_tuned = _GC_THRESHOLDS, True
+            self._apply()
+        if self.on_collection not in gc.callbacks:
+            gc.callbacks.append(self.on_collection)
+
+    def begin_pause(self) -> None:
+        with self._lock:
+            if not self._pauses:
+                self._latest = self._monotonic()
+                self._thresholds = self._thresholds if self._is_tuned else gc.get_threshold()
+            self._pauses += 1
+            self._apply()
+
+    def end_pause(self) -> None:
+        with self._lock:
+            self._pauses -= 1
+            self._apply()
 
     def on_collection(self, phase: str, info: Mapping[str, int]) -> None:
-        if phase == "start" or info["generation"] == 0:
+        if phase == "start":
             return
-        if info["generation"] == 2:
+        with self._lock:
             self._latest = self._monotonic()
-            gc.set_threshold(*_RARE_COMPLETE)
-        elif self._monotonic() - self._latest >= _BETWEEN_COMPLETE:
-            gc.set_threshold(*_GC_THRESHOLDS)
+            if info["generation"] == 2:
+                self._latest_complete = self._latest
+            is_due = self._latest - self._latest_complete >= _BETWEEN_COMPLETE
+            self._thresholds = (*_GC_THRESHOLDS[:2], _GC_THRESHOLDS[2] if is_due else _RARE_COMPLETE)
+            self._apply()
+
+    def _apply(self) -> None:
+        first, *others = self._thresholds
+        is_paused = self._pauses and self._monotonic() - self._latest < _LONGEST_PAUSE
+        gc.set_threshold(max(first, _MOST_IN_A_PAUSE) if is_paused else first, *others)
 
 
-_spacing: Final = _Spacing()
+_collector: Final = _Collector()
+_task_in_a_pause: Final[ContextVar[asyncio.Task[Any] | None]] = ContextVar("fleet_task_in_a_pause", default=None)
+
+
+@contextmanager
+def pause_collection() -> Iterator[None]:
+    """For work on a large document: it has no cycles, and to visit it holds the event loop. After ten seconds, or half
+    a million new objects, there is a collection all the same."""
+    _collector.begin_pause()
+    try:
+        yield
+    finally:
+        _collector.end_pause()
+
+
+def pause_collection_in_task() -> None:
+    """Until the running task ends. What a request makes of a large document is gone by then; at the end of a shorter
+    pause it would be visited."""
+    task = asyncio.current_task()
+    if task is not None and task is not _task_in_a_pause.get():
+        _task_in_a_pause.set(task)
+        collector = _collector
+        collector.begin_pause()
+        task.add_done_callback(lambda _: collector.end_pause())
+
+
+def free_later(*roots: object) -> None:
+    """Frees what is long in them, bit by bit between other work, if nothing else refers to it any more by then: at once
+    it takes as long as to decode it."""
+    with suppress(RuntimeError):  # without a loop nobody waits
+        asyncio.get_running_loop().call_later(_FREED_AFTER, _Leftovers(roots).free_next)
+
+
+class _Leftovers:
+    """Collection pauses meanwhile: it would visit what is left."""
+
+    def __init__(self, roots: Iterable[object]) -> None:
+        self._steps = _free_in_steps(list(filter(_has_parts, roots)))
+        self._collector = _collector
+        self._collector.begin_pause()
+
+    def __del__(self) -> None:
+        """Also if the loop ends before."""
+        self._collector.end_pause()
+
+    def free_next(self) -> None:
+        if next(self._steps, True) is None:
+            asyncio.get_running_loop().call_soon(self.free_next)
+
+
+def _free_in_steps(left: list[Any]) -> Iterator[None]:
+    """What is taken from the list is freed, but for what is in it. Items of what is long are not looked into: to visit
+    all takes ten times as long as to free it."""
+    parts: list[object] = []
+    items = 0
+    while left:
+        held = left.pop()
+        if isinstance(held, dict):
+            held = [*held, *held.values()]
+        elif isinstance(held, msgspec.Struct):
+            held = [getattr(held, name) for name in held.__struct_fields__]
+        if len(held) <= _FREED_AT_ONCE:
+            left += filter(_has_parts, held)
+            items += len(held)
+        else:
+            for start in range(0, len(held), _FREED_AT_ONCE):
+                parts.append(held[start : start + _FREED_AT_ONCE])
+                yield
+        del held
+        while parts:
+            parts.pop()
+            yield
+        if items > _FREED_AT_ONCE:
+            items = 0
+            yield
+
+
+def _has_parts(held: object) -> bool:
+    return isinstance(held, list | tuple | dict | msgspec.Struct)
 
 
 def tune_interpreter() -> None:
     """For processes that keep large caches, and compute in threads beside the event loop."""
-    gc.set_threshold(*_GC_THRESHOLDS)
-    if _spacing.on_collection not in gc.callbacks:
-        gc.callbacks.append(_spacing.on_collection)
+    _collector.tune()
     prefer_event_loop()
     with suppress(OSError, AttributeError):  # other C libraries have no such options, and some interpreters none at all
         mallopt = ctypes.CDLL(None).mallopt

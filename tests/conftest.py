@@ -29,6 +29,7 @@ LOGGERS = [
     for name in ("root", "aiohttp.access", "asyncio", "kubernetes", "uvicorn", "uvicorn.access", "uvicorn.error")
 ]
 """Those that a process of Fleet configures."""
+GC_THRESHOLDS = 10_000, 50, 50
 SIGNALS = signal.SIGINT, signal.SIGTERM
 """Those that it waits for. Event loops of uvloop keep them when they are closed."""
 ALONE = "FLEET_TEST_ALONE"
@@ -59,7 +60,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(10_000, 50, 50)
+        gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
 
 
@@ -143,10 +144,10 @@ def unconfigured_process() -> Iterator[None]:
     """What one test configures for the whole process is not the next one's."""
     before = [(logger, list(logger.handlers), logger.level, logger.propagate) for logger in LOGGERS]
     waiting = [(number, signal.getsignal(number)) for number in SIGNALS]
-    thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
+    callbacks = list(gc.callbacks)
     yield
     gc.callbacks[:] = callbacks
-    gc.set_threshold(*thresholds)
+    gc.set_threshold(*GC_THRESHOLDS)
     for number, handler in waiting:
         if signal.getsignal(number) != handler:
             signal.signal(number, handler)

@@ -11,7 +11,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from api.http.problems import refusal, unprocessable
-from fleet.eventloop import pause_collection
+from fleet.eventloop import pause_collection_in_task
 from fleet.kube.cache.stepwise import decode_in_steps, run_steps
 
 LARGEST_BODY: Final = 4 * 1024 * 1024
@@ -38,6 +38,7 @@ async def read_json_object(
         )
     body = await read_body(request, largest)
     if len(body) > _LARGE:
+        pause_collection_in_task()
         return await asyncio.to_thread(_parse, body, check)
     return _parse(body, check)
 
@@ -59,8 +60,7 @@ def _parse(body: bytes, check: Callable[[dict[str, Any]], None] | None) -> dict[
 
 def _decode(body: bytes) -> Any:
     try:
-        with pause_collection():
-            return run_steps(decode_in_steps(body, Any))
+        return run_steps(decode_in_steps(body, Any))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return msgspec.json.decode(body)  # tells where it is wrong
 

@@ -21,6 +21,7 @@ from api.http.problems import ProblemError
 from api.live.history_reader import HistoryReader
 from api.live.live import LivePlacement, LiveState
 from fleet.errors import HistoryUnavailable
+from fleet.eventloop import free_later, pause_collection_in_task
 from fleet.explain.facts.redaction import Hidden
 from fleet.explain.replay.replay import load_recorded_scenario
 from fleet.explain.whatif.edits import Edit
@@ -59,6 +60,8 @@ class Lane:
     is_large: bool
 
     def turn(self, *, requeue: bool = False) -> AbstractAsyncContextManager[None]:
+        if self.is_large:
+            pause_collection_in_task()
         return self.limiter.turn(is_large=self.is_large, requeue=requeue)
 
 
@@ -90,6 +93,11 @@ class EvaluatedDecision:
 
     def turn(self) -> AbstractAsyncContextManager[None]:
         return self.lane.turn()
+
+    def free_later(self) -> None:
+        """What is long in a proposed policy."""
+        request = self.decision.request
+        free_later(self.scenario.snapshot, request.required, request.preferred)
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs a computation on the decision, in the thread if it may take long. Needs a turn."""

@@ -8,7 +8,6 @@ from typing import Any, Final
 import msgspec
 
 from fleet.errors import DocumentError
-from fleet.eventloop import pause_collection
 from fleet.kube.cache.stepwise import decode_in_steps, run_steps
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.decoding import drop_nulls
@@ -60,13 +59,6 @@ def build_proposed_snapshot(
     where a policy is large.
 
     `existing` is the placement that the document changes, `known` are its snapshots."""
-    with pause_collection():
-        return _build_proposed_snapshot(document, existing, known)
-
-
-def _build_proposed_snapshot(
-    document: Mapping[str, Any], existing: Observed[Placement] | None, known: Iterable[Observed[PolicySnapshot]]
-) -> PolicySnapshot:
     try:
         placement = read_written_document(document)
     except DocumentError as error:

@@ -27,6 +27,7 @@ from api.services.export import build_snapshot_document
 from api.services.scenario import play_scenario, require_rights
 from api.services.simulation import check_document, is_about_existing, is_scenario, parse_subject, simulate_placement
 from api.text.tables import render_replay
+from fleet.eventloop import free_later
 from fleet.explain.answer.rendering import render_simulated
 from fleet.explain.answer.simulate import Simulated
 from fleet.explain.whatif.edits import parse_edits
@@ -58,9 +59,15 @@ async def simulate(context: CurrentRequest) -> Response:
     present fleet is played from an empty hub on, by a controller in virtual time, until the end, for 2000 attempts or
     for 22 seconds; `cut` tells why it ended before."""
     document = await read_json_object(context.request, check=check_document)
-    if is_scenario(document):
-        return await _simulate_steps(context, convert_body(document, ScenarioRequest))
-    request = convert_body(document, SimulateRequest)
+    try:
+        if is_scenario(document):
+            return await _simulate_steps(context, convert_body(document, ScenarioRequest))
+        return await _simulate_edits(context, convert_body(document, SimulateRequest))
+    finally:
+        free_later(document)
+
+
+async def _simulate_edits(context: RequestContext, request: SimulateRequest) -> Response:
     namespace, name = parse_subject(request)
     await context.permissions.require(placement_access("create", namespace))
     key = join_key(namespace, name)

@@ -93,6 +93,8 @@ async def simulate_placement(
         if request.impact:
             impact = await _compute_impact(backend, permissions, request.edits, visibility)
             answer = msgspec.structs.replace(answer, impact=impact)
+        if not refers_to_existing(request):
+            evaluated.free_later()
     return answer
 
 

@@ -24,6 +24,8 @@ MOST_TOGETHER: Final = 3
 """Clusters that one suggestion changes at most."""
 MOST_SUGGESTIONS: Final = 4
 """Suggestions of one kind for one reason."""
+MOST_CHANGES: Final = 64
+"""Of one suggestion: more of them are none for a user, and each costs as much as the policy is long."""
 
 LOWEST: Final = "lowest"
 """In details: the domains with the fewest clusters, of the label `key`, that keep this cluster's domain from growing

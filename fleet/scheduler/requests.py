@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from fleet.eventloop import free_later
 from fleet.framework.policy.placement_terms import format_labels
+from fleet.framework.policy.size import has_more_parts
 from fleet.framework.request import ANNOTATIONS_READ, PlacementRequest, compile_request
 from fleet.model.keys import (
     AFFINITY,
@@ -91,7 +93,9 @@ class RequestCache:
         return add_labels(said, placement.labels) if self._reads_labels(scheduler_name) else said
 
     def forget(self, key: PlacementKey) -> None:
-        self._entries.pop(key, None)
+        entry = self._entries.pop(key, None)
+        if entry is not None and has_more_parts(entry[1].policy, PARTS_ON_LOOP):
+            free_later(entry[1].required, entry[1].preferred)
 
     def _read_source(self, snapshot: PolicySnapshot, placement: Metadata) -> tuple[PlacementKey, _Source]:
         metadata, name = snapshot.metadata, self._scheduler_name_of(placement)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from heapq import nsmallest
 from itertools import islice
 from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
 
-from fleet.checkpoint import check
+from fleet.checkpoint import check, split
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import UNREADABLE_PROPERTY, HookContext
 from fleet.framework.explaining import (
+    MOST_CHANGES,
     MOST_SUGGESTIONS,
     ClusterEvent,
     ClusterEventKind,
@@ -228,7 +231,7 @@ class ClusterAffinityPlugin(PluginTraits):
     def suggest_rank(self, outranked: OutrankedCluster) -> Iterator[NumberSuggestion]:
         """Other weights for preferences that distinguish the two clusters."""
         affinity = outranked.policy.affinity.cluster_affinity if outranked.policy.affinity else None
-        preferred = msgspec.to_builtins(affinity.preferred) if affinity else []
+        preferred = [msgspec.to_builtins(each) for each in affinity.preferred] if affinity else []
         weighed = [position for position, preference in enumerate(preferred) if preference.get("weight")]
         for position, preference in zip(weighed, outranked.request.preferred, strict=True):
             if preference.labels is None and preference.sorter is None:
@@ -288,8 +291,7 @@ class ClusterAffinityPlugin(PluginTraits):
             for place, (test, rows) in enumerate(zip(term.expressions, failing, strict=True)):
                 if once and rows & once[0]:
                     blocking[position, str(test), place] = (rows & once[0]).bit_count()
-        most_first = sorted(blocking, key=lambda at: (-blocking[at], at))
-        for position, _, place in most_first[:MOST_SUGGESTIONS]:
+        for position, _, place in nsmallest(MOST_SUGGESTIONS, blocking, key=lambda at: (-blocking[at], at)):
             expression = rejected.request.required[position].name_expression(place)
             yield Suggestion([{"op": "relaxAffinity", "term": position, "expression": expression}])
         cheapest = dict(_find_missing_labels(rejected))
@@ -319,7 +321,7 @@ def _read_labels(path: str, tests: Iterable[LabelTest]) -> Iterator[LabelRead]:
 
 
 def _find_missing_labels(rejected: RejectedClusters) -> Iterator[tuple[int, list[Edit]]]:
-    """The first clusters that lack only labels to match a term, with the labels."""
+    """The first clusters that lack only labels to match a term, with the labels, or one more than are suggested."""
     frame = rejected.frame
     for term in rejected.request.required:
         only_labels = rejected.rows
@@ -327,16 +329,24 @@ def _find_missing_labels(rejected: RejectedClusters) -> Iterator[tuple[int, list
             only_labels &= bound.rows(frame)
         divided = split_by_count([~test.rows(frame) for test in term.labels], only_labels)
         cheapest = (row for rows in divided[1:] if rows for row in frame.sort_by_name(rows))
-        rows = list(islice(cheapest, MOST_SUGGESTIONS))
-        values = [_choose_value(test) for test in term.labels] if rows else []
-        for row in rows:
-            failed = [pair for pair in zip(term.labels, values, strict=True) if not pair[0].rows(frame) >> row & 1]
-            yield row, [_label(frame.name(row), test.key, value) for test, value in failed]
+        choose = cache(partial(_choose_value, term.labels))
+        for row in islice(cheapest, MOST_SUGGESTIONS):
+            failed = (position for position, test in enumerate(term.labels) if not test.rows(frame) >> row & 1)
+            yield (
+                row,
+                [
+                    _label(frame.name(row), term.labels[position].key, choose(position))
+                    for position in islice(failed, MOST_CHANGES + 1)
+                ],
+            )
 
 
-def _choose_value(test: LabelTest) -> str | None:
+def _choose_value(tests: Sequence[LabelTest], position: int) -> str | None:
     """The smallest of those that match; None where the label must be absent."""
-    return {"In": min(test.values, default=None), "Exists": _LABEL_VALUE}.get(test.operator)
+    test = tests[position]
+    if test.operator == "In":
+        return min((min(part) for part in split(test.values)), default=None)
+    return _LABEL_VALUE if test.operator == "Exists" else None
 
 
 def _label(cluster: str, key: str, value: str | None) -> Edit:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from api.live import proposed_snapshots
+from api.live import evaluation, proposed_snapshots
 from api.live.answer_cache import EncodedAnswer, encode_answer
 from api.live.evaluation import DecisionEvaluator, EvaluatedDecision
 from api.live.live import LivePlacement
-from api.routers import request_context
+from api.routers import request_context, simulate
 from api.services import why as service
 from fleet.explain.fixes.fixes import Fixes, find_fixes
 from fleet.framework.policy.terms import LabelTest
@@ -142,24 +142,31 @@ async def test_a_large_proposal_is_read_in_pieces_and_apart_from_the_event_loop(
     document = a_large_proposal("huge")
     await stage.world.place("huge", document["spec"]["policy"])
     await stage.world.soon_scheduled("huge", status="False")
-    proposed = list[tuple[int, bool]]()
+    proposed = list[tuple[int, int]]()
 
     def propose(*args: Any) -> PolicySnapshot:
-        proposed.append((threading.get_ident(), gc.isenabled()))
+        proposed.append((threading.get_ident(), gc.get_threshold()[0]))
         return propose_snapshot(*args)
 
+    freed = list[object]()
     with pytest.MonkeyPatch.context() as patching:
         decoded = note_pieces(patching)
         patching.setattr(proposed_snapshots, "propose_snapshot", propose)
+        for module in (evaluation, simulate):
+            patching.setattr(module, "free_later", lambda *roots: freed.extend(roots))
         simulated = await stage.post("/v1/simulate", {"placement": document})
+        proposal = [*freed]
+        asked = await stage.post("/v1/simulate", {"placement": {"ref": "huge"}})
 
     assert simulated.status_code == 200, simulated.text
     assert sum(decoded) > 3 * LARGE_BODY, "the body, the placement and its snapshot"
     assert max(decoded) < LARGE_BODY / 2
-    ((thread, is_collected),) = proposed
+    ((thread, new_objects),) = proposed
     assert thread != threading.get_ident()
-    assert not is_collected, "to visit a large policy takes as long as to decode it"
-    assert gc.isenabled()
+    assert [type(root) for root in proposal] == [PolicySnapshot, tuple, tuple, dict]
+    assert asked.status_code == 200, asked.text
+    assert freed[len(proposal) :] == [{"placement": {"ref": "huge"}}], "the hub's own stay"
+    assert new_objects >= 500_000, "to visit a large policy takes as long as to decode it"
 
 
 def a_large_proposal(name: str) -> dict[str, Any]:

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import json
 import os
 import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Final
 
+import msgspec
 import pytest
 
-from fleet.eventloop import handle_first_signal, loop_factory
+from fleet import eventloop
+from fleet.eventloop import (
+    free_later,
+    handle_first_signal,
+    loop_factory,
+    pause_collection,
+    pause_collection_in_task,
+    tune_interpreter,
+)
+from tests.fake_clock import FakeClock
 
 NUMBERS: Final = (signal.SIGTERM, signal.SIGINT)
 DECIDING: Final = """
@@ -84,7 +98,7 @@ import gc
 from fleet import eventloop
 
 now, complete = 0.0, []
-eventloop._spacing = eventloop._Spacing(lambda: now)
+eventloop._collector = eventloop._Collector(lambda: now)
 eventloop.tune_interpreter()
 eventloop.tune_interpreter()
 gc.callbacks.append(lambda phase, facts: complete.append(now) if (phase, facts["generation"]) == ("start", 2) else None)
@@ -92,7 +106,7 @@ gc.collect()
 for now in (10.0, 29.0, 31.0, 40.0, 60.0, 62.0, 63.0):
     kept = [[number] for number in range(1_200_000)]
     del kept
-print(complete, gc.callbacks.count(eventloop._spacing.on_collection))
+print(complete, gc.callbacks.count(eventloop._collector.on_collection))
 """
 SLICING: Final = """
 import ctypes
@@ -127,6 +141,22 @@ before = read()
 prefer_event_loop()
 print(json.dumps([before, read(), read_in_thread()]))
 """
+
+
+USUAL: Final = 700
+PAUSED: Final = 500_000
+
+
+class Part:
+    freed = 0
+
+    def __del__(self) -> None:
+        Part.freed += 1
+
+
+class Whole(msgspec.Struct):
+    parts: tuple[Part, ...] = ()
+    name: str = "whole"
 
 
 @pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["told", "ignoring"])
@@ -218,6 +248,146 @@ def test_present_objects_are_left_out_without_a_visit_to_all_of_them() -> None:
     assert most < 20_000
     assert left_out > 100_000
     assert others < 100
+
+
+# --- pauses of garbage collection -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def collector(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    """Of a process with no pause yet."""
+    clock = FakeClock()
+    gc.set_threshold(USUAL, 10, 10)
+    monkeypatch.setattr(eventloop, "_collector", eventloop._Collector(clock.monotonic))
+    return clock
+
+
+def count_new_objects() -> int:
+    """That end a pause; the last thresholds are not the same in all versions of Python."""
+    return gc.get_threshold()[0]
+
+
+def test_collection_waits_for_the_end_of_all_pauses_or_for_half_a_million_objects() -> None:
+    with pause_collection():
+        with pause_collection():
+            assert count_new_objects() == PAUSED
+        assert count_new_objects() == PAUSED
+    assert gc.get_threshold()[:2] == (USUAL, 10)
+
+
+def test_a_process_is_tuned_in_a_pause_as_without_one() -> None:
+    with pause_collection():
+        tune_interpreter()
+        assert count_new_objects() == PAUSED
+    assert count_new_objects() == 2_000
+
+
+def test_after_ten_seconds_of_pauses_there_is_a_collection(collector: FakeClock) -> None:
+    tune_interpreter()
+    with pause_collection():
+        collector.advance(9.9)
+        with pause_collection():
+            assert count_new_objects() == PAUSED
+            collector.advance(0.2)
+        assert count_new_objects() == 2_000
+        gc.collect(0)
+        assert count_new_objects() == PAUSED
+
+
+def test_collections_and_pauses_in_other_threads_leave_the_thresholds_as_they_were(collector: FakeClock) -> None:
+    tune_interpreter()
+    ends = time.monotonic() + 0.5
+
+    def collect() -> None:
+        while time.monotonic() < ends:
+            collector.advance(40)
+            gc.collect(1)
+
+    def pause() -> None:
+        while time.monotonic() < ends:
+            with pause_collection():
+                pass
+
+    threads = [threading.Thread(target=work) for work in (collect, pause, pause)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert count_new_objects() == 2_000
+
+
+def test_a_pause_of_a_task_ends_with_it_whatever_its_end() -> None:
+    async def work(ended: asyncio.Event) -> None:
+        pause_collection_in_task()
+        await asyncio.sleep(0)
+        pause_collection_in_task()
+        await ended.wait()
+        raise RuntimeError
+
+    async def story() -> list[int]:
+        ended = asyncio.Event()
+        first, second = asyncio.create_task(work(ended)), asyncio.create_task(work(ended))
+        await asyncio.sleep(0.01)
+        first.cancel()
+        await asyncio.wait([first])
+        seen = [count_new_objects()]
+        ended.set()
+        await asyncio.wait([second])
+        assert isinstance(second.exception(), RuntimeError)
+        await asyncio.sleep(0)
+        return [*seen, count_new_objects()]
+
+    assert asyncio.run(story()) == [PAUSED, USUAL]
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        list,
+        lambda parts: {"spec": {"values": parts, "few": [1, "a", None]}},
+        lambda parts: {"a": dict(enumerate(parts))},
+        lambda parts: Whole(tuple(parts)),
+        lambda parts: [Whole(tuple(parts[at : at + 100])) for at in range(0, 2_000, 100)],
+        lambda parts: tuple([[part], 1] for part in parts),
+    ],
+    ids=["list", "document", "mapping", "view", "lists in a list", "short ones"],
+)
+def test_what_is_long_is_freed_in_many_turns_of_the_loop(hold: Callable[[list[Part]], object]) -> None:
+    async def story() -> list[int]:
+        Part.freed, counts = 0, list[int]()
+        held = hold([Part() for _ in range(2_000)])
+        free_later(held)
+        del held
+        while count_new_objects() == PAUSED:
+            await asyncio.sleep(0)
+            counts.append(Part.freed)
+        return counts
+
+    counts = asyncio.run(story())
+    assert counts[0] == 0, "those who have it let go of it first"
+    assert counts[-1] == 2_000
+    assert max(after - before for before, after in pairwise(counts)) <= 2 * 256
+
+
+def test_what_others_hold_stays() -> None:
+    async def story() -> list[Part]:
+        Part.freed, held = 0, [Part() for _ in range(1_000)]
+        free_later(held)
+        while count_new_objects() == PAUSED:
+            await asyncio.sleep(0)
+        assert Part.freed == 0
+        return held
+
+    assert len(asyncio.run(story())) == 1_000
+
+
+def test_without_a_loop_all_is_freed_at_once_and_where_it_ends_before_collection_goes_on() -> None:
+    async def end_before() -> None:
+        free_later([Part() for _ in range(1_000)])
+
+    free_later([Part()], None, 3)
+    asyncio.run(end_before())
+    assert count_new_objects() == USUAL
 
 
 def count_faults_while_deciding(variables: dict[str, str]) -> int:

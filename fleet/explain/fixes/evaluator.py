@@ -15,6 +15,7 @@ from fleet.explain.fixes.candidates import Candidate, Dial, Edits, encode_key
 from fleet.explain.whatif.edits import AddCluster
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.explaining import MOST_CHANGES
 from fleet.framework.policy.size import count_parts
 
 Measure = tuple[int, int]
@@ -38,10 +39,6 @@ class EvaluationBudget:
 FAST = EvaluationBudget(20, work=6_000_000)
 """At 5,000 clusters some 30 ms."""
 DEEP = EvaluationBudget(200, work=200_000_000, parts=200_000)
-
-
-MOST_CHANGES: Final = 64
-"""Of one candidate: more of them are no suggestion for a user, and each costs as much as the policy is long."""
 
 
 class Exhausted(Exception):

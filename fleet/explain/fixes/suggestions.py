@@ -7,10 +7,15 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fleet.explain.fixes.candidates import Candidate, Dial, Edits, Proposal
-from fleet.explain.fixes.evaluator import MOST_CHANGES
 from fleet.explain.whatif.edits import Patch, parse_edits
 from fleet.framework.cycle.cycle import DecisionInput
-from fleet.framework.explaining import NumberSuggestion, OutrankedCluster, RejectedClusters, Suggestion
+from fleet.framework.explaining import (
+    MOST_CHANGES,
+    NumberSuggestion,
+    OutrankedCluster,
+    RejectedClusters,
+    Suggestion,
+)
 from fleet.framework.request import PlacementRequest
 from fleet.model.views import PlacementPolicy
 

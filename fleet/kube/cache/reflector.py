@@ -26,6 +26,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from fleet.clock import Clock
 from fleet.errors import ApiError, DeadlineExceeded, DocumentError, Forbidden, Gone, NotFound, UnreadableAnswer
+from fleet.eventloop import free_later
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.backoff import WATCH_BACKOFF, ExponentialBackoff, FailureBackoff, Jitter
 from fleet.kube.cache.large_documents import LARGE
@@ -360,6 +361,8 @@ class Reflector(Generic[T]):
                 self._apply_read(seen, document)
         elif (deleted := extract_deleted(line)) is not None and (head := read_head(deleted)) is not None:
             self.counts.events += 1
+            if len(line) >= LARGE:
+                free_later(self._store.get(head.key))
             self._apply_deleted(head)
         else:
             self._apply_parsed(line)

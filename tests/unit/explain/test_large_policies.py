@@ -20,7 +20,7 @@ import pytest
 from fleet.checkpoint import interruptible
 from fleet.explain.answer.answer import Answer, build_answer
 from fleet.explain.answer.rendering import PROBLEMS_SHOWN, render
-from fleet.explain.fixes.evaluator import DEEP, MOST_CHANGES
+from fleet.explain.fixes.evaluator import DEEP
 from fleet.explain.fixes.fixes import Fixes, Mode, find_fixes, find_fixes_for_cluster
 from fleet.explain.remarks.mistakes import Mistake
 from fleet.explain.remarks.nearest import find_nearest
@@ -28,6 +28,7 @@ from fleet.explain.remarks.remarks import MOST_REMARKS
 from fleet.explain.whatif.edits import AddCluster, LabelCluster, RelaxAffinity
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.explaining import MOST_CHANGES
 from fleet.framework.policy.contradictions import can_match_labels, pick_label
 from fleet.framework.policy.terms import VALUES_SHOWN, LabelTest
 from fleet.model.views import PolicySnapshot
@@ -233,6 +234,16 @@ def test_a_suggestion_of_hundreds_of_labels_is_none() -> None:
     assert fixes.truncated
     assert len(changes) <= MOST_CHANGES
     assert not any(isinstance(edit, AddCluster) and len(edit.labels) > MOST_CHANGES for edit in changes)
+
+
+def test_of_thousands_of_values_the_smallest_is_suggested() -> None:
+    values = [f"{number:05}" for number in range(1_500, 0, -1)]
+    by_tier = {"labelSelector": {"matchExpressions": [{"key": "tier", "operator": "In", "values": values}]}}
+    policy = pick_three({"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [by_tier]}})
+    scenario = a_scenario_with(policy, [a_cluster(f"c{number}") for number in range(3)])
+    fixes = find_fixes_for_cluster(scenario, scenario.decide(), "c0")
+
+    assert [LabelCluster("c0", "tier", "00001")] in [list(fix.edits) for fix in fixes.fixes]
 
 
 @pytest.mark.parametrize("kind, more", [("expressions", '"more":'), ("terms", '"moreTerms":')])

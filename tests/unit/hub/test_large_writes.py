@@ -241,14 +241,15 @@ def test_small_changes_of_large_objects_that_wait_count_with_their_objects(
 
 def test_garbage_collection_waits_for_a_large_write(busy: Interruptible) -> None:
     """Documents have no cycles, and visiting a large one holds the event loop."""
-    found: list[bool] = []
+    found: list[tuple[int, ...]] = []
 
     async def look() -> None:
-        found.append(gc.isenabled())
+        found.append(gc.get_threshold())
 
+    usual = gc.get_threshold()
     busy.overtaken(look, "POST", CONFIG_MAPS, a_config_map("a", text=TEXT))
-    assert found == [False]
-    assert gc.isenabled()
+    assert found == [(500_000, *usual[1:])]
+    assert gc.get_threshold() == usual
 
 
 def count_collections(act: Callable[[], object]) -> int:

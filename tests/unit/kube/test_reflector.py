@@ -9,6 +9,8 @@ from datetime import timedelta
 import pytest
 
 from fleet.errors import DeadlineExceeded, Forbidden, Gone, InternalError, TooManyRequests, UnreadableAnswer
+from fleet.kube.cache import reflector
+from fleet.kube.cache.large_documents import LARGE
 from fleet.kube.cache.reflector import UnreadableObject
 from tests.faults.hub import Hub
 from tests.faults.scripted import (
@@ -90,6 +92,23 @@ async def test_others_take_turns_with_a_list_of_large_objects() -> None:
         others.cancel()
     assert len(seen) == 4
     assert len(set(seen)) == 4
+
+
+@virtual
+async def test_a_deleted_object_is_freed_bit_by_bit_if_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub, freed = a_hub("small"), list[object]()
+    hub.put("large", spec={"taints": [{"key": "x" * LARGE}]})
+    monkeypatch.setattr(reflector, "free_later", freed.append)
+
+    async with watching(ScriptedApi(hub)) as scene:
+        await scene.reflector.wait_for_sync()
+        large = scene.store.get("large")
+        hub.delete("small")
+        hub.delete("large")
+        await asyncio.sleep(1)
+        want_the_servers_state(scene)
+    assert freed == [large]
+    assert large is not None
 
 
 @virtual

@@ -12,9 +12,9 @@ import pytest
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Metadata, Observed, PolicySnapshot
+from fleet.model.views import ClusterSelectorTerm, LabelSelector, Metadata, Observed, PolicySnapshot
 from fleet.scheduler.background_compiler import BackgroundCompiler
-from fleet.scheduler.requests import RequestCache
+from fleet.scheduler.requests import PARTS_ON_LOOP, RequestCache
 from fleet.worker_thread import WorkerThread
 from tests.builders import PLACEMENT, a_policy
 
@@ -93,3 +93,20 @@ def test_a_failure_keeps_no_other_placement_from_its_request(monkeypatch: pytest
 
     monkeypatch.setattr("fleet.scheduler.requests.compile_request", compile_badly)
     asyncio.run(story())
+
+
+def test_a_large_request_is_freed_bit_by_bit_when_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    freed: list[tuple[object, ...]] = []
+    monkeypatch.setattr("fleet.scheduler.requests.free_later", lambda *roots: freed.append(roots))
+    cache, small = RequestCache(), Observed(a_policy().snapshot(), b"")
+    labels = LabelSelector(match_labels={f"key-{number}": "a" for number in range(PARTS_ON_LOOP + 1)})
+    large = Observed(a_policy().require(ClusterSelectorTerm(label_selector=labels)).snapshot(), b"")
+
+    requests = []
+    for snapshot in (small, large):
+        requests.append(cache.get(snapshot, placement=Metadata()))
+        cache.forget(KEY)
+        assert cache.find(snapshot, placement=Metadata()) is None
+    cache.forget(KEY)
+
+    assert freed == [(requests[1].required, requests[1].preferred)]
