@@ -214,16 +214,23 @@ class _Leftovers:
 
     def __init__(self, roots: Iterable[object]) -> None:
         self._steps = _free_in_steps(list(filter(_has_parts, roots)))
-        self._collector = _collector
+        self._collector: _Collector | None = _collector
         self._collector.begin_pause()
-
-    def __del__(self) -> None:
-        """Also if the loop ends before."""
-        self._collector.end_pause()
 
     def free_next(self) -> None:
         if next(self._steps, True) is None:
             asyncio.get_running_loop().call_soon(self.free_next)
+        else:
+            self._end_pause()
+
+    def __del__(self) -> None:
+        """If the loop has ended before. One that goes on may keep this object for a while."""
+        self._end_pause()
+
+    def _end_pause(self) -> None:
+        collector, self._collector = self._collector, None
+        if collector is not None:
+            collector.end_pause()
 
 
 def _free_in_steps(left: list[Any]) -> Iterator[None]:

@@ -235,8 +235,12 @@ class _Connection:
             self.on_gone()
 
     def stop_watching(self) -> None:
+        """Nothing is received any more. Without the task there is no cycle, which garbage collection would have to find
+        after each request."""
+        self.on_gone = None
         if self._watching is not None:
             self._watching.cancel()
+            self._watching = None
 
 
 def _has_body(scope: Scope) -> bool:
