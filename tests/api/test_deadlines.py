@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from api.http.middleware import Deadlines
+from fleet.eventloop import pause_collection
 from tests.faults.virtual import virtual
 
 GET: Scope = {"type": "http", "path": "/slow", "headers": []}
@@ -118,3 +120,25 @@ async def test_an_answer_for_a_caller_who_has_gone_is_no_error() -> None:
     await Deadlines(app)(GET, caller.receive, caller.send)
 
     assert caller.received == []
+
+
+@pytest.mark.parametrize("scope, parts", [(GET, ()), (POST, (b"ab", b"cd"))], ids=["without a body", "with a body"])
+def test_what_an_answered_request_held_is_freed_without_garbage_collection(
+    scope: Scope, parts: tuple[bytes, ...]
+) -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive())["more_body"]:
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def story() -> Caller | None:
+        caller = Caller(*parts)
+        freed = weakref.ref(caller)
+        await asyncio.create_task(Deadlines(answer)(scope, caller.receive, caller.send))
+        assert len(caller.received) == 1
+        del caller
+        await asyncio.sleep(0.01)
+        return freed()
+
+    with pause_collection():
+        assert asyncio.run(story()) is None
