@@ -31,7 +31,7 @@ _RARE_COMPLETE: Final = 10_000
 _MOST_IN_A_PAUSE: Final = 500_000
 """Objects. Cycles that are made meanwhile wait for the end of the pause, or for so many."""
 _LONGEST_PAUSE: Final = 10.0
-"""Seconds between two collections: each request leaves some cycles."""
+"""Seconds, after which there is a collection between two pauses."""
 _FREED_AFTER: Final = 0.05
 """Seconds, in which those who have it let go of it, exceptions too."""
 _FREED_AT_ONCE: Final = 128

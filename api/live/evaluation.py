@@ -206,7 +206,7 @@ class DecisionEvaluator:
 
     async def evaluate_proposed(self, document: Mapping[str, Any], existing: LivePlacement | None) -> EvaluatedDecision:
         """`existing` is what the hub has under the name of the document."""
-        lane = self.lane(is_large=_is_large(document))
+        lane = self.lane(is_large=is_large_document(document))
         async with lane.turn():
             known = () if existing is None else self._live.list_policy_snapshots(existing)
             quotas, frame = self._live.list_proposed_quotas(document), self._live.frame()
@@ -265,7 +265,7 @@ class DecisionEvaluator:
         return sum(evaluated.decision.frame.count for evaluated in self._cache.values())
 
 
-def _is_large(document: Any) -> bool:
+def is_large_document(document: Any) -> bool:
     """About as long in JSON as `_LARGE_DOCUMENT`. Looks at no more of it than that takes."""
     size, left = 0, [document]
     while left and size <= _LARGE_DOCUMENT:

@@ -12,6 +12,7 @@ from api.http.bodies import convert_body, read_json_object
 from api.http.examples import REPLAY, SIMULATE, get_example, get_example_text
 from api.http.problems import unprocessable
 from api.http.schema import describe_answers, describe_body
+from api.live.evaluation import is_large_document
 from api.models import (
     ReplayReport,
     ReplayRequest,
@@ -64,7 +65,8 @@ async def simulate(context: CurrentRequest) -> Response:
             return await _simulate_steps(context, convert_body(document, ScenarioRequest))
         return await _simulate_edits(context, convert_body(document, SimulateRequest))
     finally:
-        free_later(document)
+        if is_large_document(document):
+            free_later(document)
 
 
 async def _simulate_edits(context: RequestContext, request: SimulateRequest) -> Response:

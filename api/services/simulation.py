@@ -93,7 +93,7 @@ async def simulate_placement(
         if request.impact:
             impact = await _compute_impact(backend, permissions, request.edits, visibility)
             answer = msgspec.structs.replace(answer, impact=impact)
-        if not refers_to_existing(request):
+        if evaluated.lane.is_large and not refers_to_existing(request):
             evaluated.free_later()
     return answer
 

@@ -332,13 +332,8 @@ def _find_missing_labels(rejected: RejectedClusters) -> Iterator[tuple[int, list
         choose = cache(partial(_choose_value, term.labels))
         for row in islice(cheapest, MOST_SUGGESTIONS):
             failed = (position for position, test in enumerate(term.labels) if not test.rows(frame) >> row & 1)
-            yield (
-                row,
-                [
-                    _label(frame.name(row), term.labels[position].key, choose(position))
-                    for position in islice(failed, MOST_CHANGES + 1)
-                ],
-            )
+            positions = islice(failed, MOST_CHANGES + 1)
+            yield row, [_label(frame.name(row), term.labels[place].key, choose(place)) for place in positions]
 
 
 def _choose_value(tests: Sequence[LabelTest], position: int) -> str | None:
