@@ -205,7 +205,7 @@ def pause_collection_in_task() -> None:
 def free_later(*roots: object) -> None:
     """Frees what is long in them, bit by bit between other work, if nothing else refers to it any more by then: at once
     it takes as long as to decode it."""
-    with suppress(RuntimeError):  # without a loop nobody waits
+    with suppress(RuntimeError):  # without a loop nothing waits
         asyncio.get_running_loop().call_later(_FREED_AFTER, _Leftovers(roots).free_next)
 
 

@@ -241,15 +241,14 @@ def test_small_changes_of_large_objects_that_wait_count_with_their_objects(
 
 def test_garbage_collection_waits_for_a_large_write(busy: Interruptible) -> None:
     """Documents have no cycles, and visiting a large one holds the event loop."""
-    found: list[tuple[int, ...]] = []
+    found: list[int] = []
 
     async def look() -> None:
-        found.append(gc.get_threshold())
+        found.append(gc.get_threshold()[0])
 
-    usual = gc.get_threshold()
     busy.overtaken(look, "POST", CONFIG_MAPS, a_config_map("a", text=TEXT))
-    assert found == [(500_000, *usual[1:])]
-    assert gc.get_threshold() == usual
+    assert found == [500_000]
+    assert gc.get_threshold()[0] < 500_000
 
 
 def count_collections(act: Callable[[], object]) -> int:
