@@ -14,10 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from typing import Any, Final
+from weakref import WeakSet
 
 import msgspec
+
+from fleet.checkpoint import split
 
 _GC_THRESHOLDS: Final = (2_000, 5, 100)
 """Reference cycles are rare here, so the defaults would run it too often. With the second generation some 12,000 new
@@ -177,7 +179,7 @@ class _Collector:
 
 
 _collector: Final = _Collector()
-_task_in_a_pause: Final[ContextVar[asyncio.Task[Any] | None]] = ContextVar("fleet_task_in_a_pause", default=None)
+_tasks_in_a_pause: Final[WeakSet[asyncio.Task[Any]]] = WeakSet()
 
 
 @contextmanager
@@ -195,8 +197,8 @@ def pause_collection_in_task() -> None:
     """Until the running task ends. What a request makes of a large document is gone by then; at the end of a shorter
     pause it would be visited."""
     task = asyncio.current_task()
-    if task is not None and task is not _task_in_a_pause.get():
-        _task_in_a_pause.set(task)
+    if task is not None and task not in _tasks_in_a_pause:
+        _tasks_in_a_pause.add(task)
         collector = _collector
         collector.begin_pause()
         task.add_done_callback(lambda _: collector.end_pause())
@@ -248,9 +250,10 @@ def _free_in_steps(left: list[Any]) -> Iterator[None]:
             left += filter(_has_parts, held)
             items += len(held)
         else:
-            for start in range(0, len(held), _FREED_AT_ONCE):
-                parts.append(held[start : start + _FREED_AT_ONCE])
+            for part in split(held, _FREED_AT_ONCE):
+                parts.append(part)
                 yield
+            del part
         del held
         while parts:
             parts.pop()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final
@@ -339,6 +340,23 @@ def test_a_pause_of_a_task_ends_with_it_whatever_its_end() -> None:
         return [*seen, count_new_objects()]
 
     assert asyncio.run(story()) == [PAUSED, USUAL]
+
+
+def test_a_task_that_paused_collection_is_freed_without_it() -> None:
+    async def work() -> None:
+        pause_collection_in_task()
+        await asyncio.sleep(0)
+
+    async def story() -> asyncio.Task[None] | None:
+        task = asyncio.create_task(work())
+        freed = weakref.ref(task)
+        await task
+        del task
+        await asyncio.sleep(0)
+        return freed()
+
+    with pause_collection():
+        assert asyncio.run(story()) is None
 
 
 @pytest.mark.parametrize(
