@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from fleet.framework.policy.reads import PolicyConflict, PolicyRead
 from fleet.framework.request import PlacementRequest
-from fleet.framework.types import Details
+from fleet.framework.types import Details, RowExplainer
 from fleet.model.views import MemberCluster, PlacementPolicy
 from fleet.snapshot.columns.interned import InternedColumn
 from fleet.snapshot.frame import Frame
@@ -146,6 +146,11 @@ def describe_expression(failed: Details) -> str:
 class GroupingPlugin(Protocol):
     def explanation_columns(self, req: PlacementRequest, frame: Frame) -> Sequence[InternedColumn[Any]]:
         """The columns that `explain_row` depends on: rows with equal values are explained once."""
+
+
+class RowExplainingPlugin(Protocol):
+    def build_row_explainer(self, req: PlacementRequest, frame: Frame) -> RowExplainer:
+        """In place of `explain_row`: what is looked up here is looked up once for all rows of a decision."""
 
 
 class MeasuringPlugin(Protocol):

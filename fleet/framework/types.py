@@ -19,6 +19,8 @@ Ranking = Literal["lexicographic", "weighted"]
 DownscaleOrder = Literal["StoredScore", "SpreadAware"]
 Details = Mapping[str, Any]
 """Of a rejected row, as `explain_row` returns them."""
+RowExplainer = Callable[[int, int], Details]
+"""From a rejected row and the number of its reason to the details."""
 ReasonArray = npt.NDArray[np.uint16]
 
 

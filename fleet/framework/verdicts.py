@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from fleet.framework.request import PlacementRequest
 from fleet.framework.status import ALREADY_SELECTED, NO_DETAILS, Code, Status
-from fleet.framework.types import PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
+from fleet.framework.types import PluginTraits, Reason, ReasonArray, ReasonTable, RowExplainer, Verdict
 from fleet.snapshot.columns.bitset import BoolArray, as_bits, each_row, from_rows, to_bools, to_rows
 from fleet.snapshot.frame import Frame
 
@@ -57,8 +58,8 @@ class Verdicts:
 
     __slots__ = (
         "_codes",
+        "_explainers",
         "_first",
-        "_latest",
         "_reason",
         "_texts",
         "alive",
@@ -95,8 +96,8 @@ class Verdicts:
         self._reason: ReasonArray | None = None
         self._codes: npt.NDArray[np.uint8] | None = None
         self._texts: dict[tuple[int, int, str], Status] = {}
-        self._latest: tuple[tuple[int, int], Status] | None = None
-        """Of the row that was asked last: an explanation asks several times, and a large policy takes long."""
+        self._explainers: dict[int, RowExplainer] = {}
+        """By position of the judge."""
 
     def rebind(self, frame: Frame, request: PlacementRequest) -> Verdicts:
         """The same verdicts for another placement, or in a frame in which they are as valid."""
@@ -265,12 +266,6 @@ class Verdicts:
         return self.judges[rejection.plugin].reasons[reason].name
 
     def _status(self, rejection: FilterRejection, row: int) -> Status:
-        asked, latest = (rejection.plugin, row), self._latest
-        if latest is None or latest[0] != asked:
-            latest = self._latest = asked, self._build_status(rejection, row)
-        return latest[1]
-
-    def _build_status(self, rejection: FilterRejection, row: int) -> Status:
         judge, number = self.judges[rejection.plugin], rejection.reason_of(row)
         if rejection.verdict.statuses is not None:
             given = replace(rejection.verdict.statuses[number - 1], plugin=judge.name)
@@ -287,12 +282,18 @@ class Verdicts:
     def _details(self, rejection: FilterRejection, row: int) -> Mapping[str, Any]:
         if rejection.verdict.explain is not None:
             return rejection.verdict.explain(row)
-        plugin = self.judges[rejection.plugin].plugin
-        explain = getattr(plugin, "explain_row", None)
+        explain = self._explainers.get(rejection.plugin)
         if explain is None:
-            return NO_DETAILS
-        details: Mapping[str, Any] = explain(self.request, self.frame, row, rejection.reason_of(row))
-        return details
+            explain = self._explainers[rejection.plugin] = self._build_explainer(self.judges[rejection.plugin].plugin)
+        return explain(row, rejection.reason_of(row))
+
+    def _build_explainer(self, plugin: Any) -> RowExplainer:
+        if hasattr(plugin, "build_row_explainer"):
+            explain: RowExplainer = plugin.build_row_explainer(self.request, self.frame)
+            return explain
+        if hasattr(plugin, "explain_row"):
+            return partial(plugin.explain_row, self.request, self.frame)
+        return lambda *_: NO_DETAILS
 
     def find_judge(self, name: str) -> Judge | None:
         return next((judge for judge in self.judges if judge.name == name), None)

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from heapq import nsmallest
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final, Literal
 
 import msgspec
@@ -41,7 +42,7 @@ from fleet.framework.request import PREFERRED_FIELD, REQUIRED_FIELD, PlacementRe
 from fleet.framework.scores import min_max, round_half_away_array
 from fleet.framework.state import CycleState, FrozenState, StateKey
 from fleet.framework.status import Code, Status
-from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Verdict
+from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, RowExplainer, Verdict
 from fleet.framework.verdicts import Verdicts
 from fleet.model.views import LabelSelector, PlacementPolicy
 from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Mask, Rows, split_by_count, to_bools
@@ -130,15 +131,19 @@ class ClusterAffinityPlugin(PluginTraits):
     def sign(self, req: PlacementRequest) -> Hashable:
         return req.required, req.preferred
 
-    def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
+    def build_row_explainer(self, req: PlacementRequest, frame: Frame) -> RowExplainer:
         """Terms with the expressions that failed, the one with the fewest failures first, and how many were left
         out."""
-        del reason
-        failing = [(list(_find_failing(term, frame, row)), position) for position, term in enumerate(req.required)]
-        failing.sort(key=lambda term: len(term[0]))
-        terms = [_describe_failures(position, tests, frame, row) for tests, position in failing[:MOST_TERMS]]
-        more = len(failing) - len(terms)
-        return {"terms": terms, **({"moreTerms": more} if more else {})}
+        failures = [_Failures(term, frame) for term in req.required]
+
+        def explain(row: int, reason: int) -> Details:
+            del reason
+            closest = sorted(enumerate(_count_failures(failures, row)), key=itemgetter(1))
+            terms = [failures[position].describe(position, count, row) for position, count in closest[:MOST_TERMS]]
+            more = len(failures) - len(terms)
+            return {"terms": terms, **({"moreTerms": more} if more else {})}
+
+        return explain
 
     def pre_score(
         self,
@@ -371,17 +376,45 @@ def _report_unreadable(ctx: HookContext, frame: Frame, refs: Iterable[PropertyRe
             ctx.warn(UNREADABLE_PROPERTY, ref.name, unreadable)
 
 
-def _find_failing(term: Term, frame: Frame, row: int) -> Iterator[LabelTest | PropertyTest]:
-    yield from (test for test in term.labels if not test.rows(frame) >> row & 1)
-    yield from (test for test in term.properties if not test.rows(frame) >> row & 1)
+class _Failures:
+    """Which expressions of a term clusters fail. Each is looked at once for all clusters: a policy may have tens of
+    thousands, most of which no cluster matches."""
+
+    __slots__ = ("_everywhere", "_frame", "_somewhere", "_tests", "fewest")
+
+    def __init__(self, term: Term, frame: Frame) -> None:
+        self._frame = frame
+        self._tests = term.expressions
+        self._everywhere: list[int] = []
+        """Positions of those that every cluster fails: the first."""
+        self.fewest = 0
+        """How many there are."""
+        self._somewhere: list[tuple[int, int]] = []
+        """Positions of others, with the rows that fail them."""
+        for position, test in enumerate(self._tests):
+            failing = frame.valid & ~test.rows(frame)
+            if failing == frame.valid:
+                self.fewest += 1
+                if self.fewest <= MOST_EXPRESSIONS:
+                    self._everywhere.append(position)
+            elif failing:
+                self._somewhere.append((position, failing))
+
+    def count(self, row: int) -> int:
+        return self.fewest + sum(failing >> row & 1 for part in split(self._somewhere) for _, failing in part)
+
+    def describe(self, term: int, count: int, row: int) -> dict[str, object]:
+        somewhere = (position for position, failing in self._somewhere if failing >> row & 1)
+        first = sorted((*self._everywhere, *islice(somewhere, MOST_EXPRESSIONS)))[:MOST_EXPRESSIONS]
+        tests = [self._tests[position] for position in first]
+        failed = [{"expected": str(test), "observed": _observe(test, self._frame, row)} for test in tests]
+        more = count - len(failed)
+        return {"term": term, "failed": failed, **({"more": more} if more else {})}
 
 
-def _describe_failures(
-    position: int, tests: Sequence[LabelTest | PropertyTest], frame: Frame, row: int
-) -> dict[str, object]:
-    failed = [{"expected": str(test), "observed": _observe(test, frame, row)} for test in tests[:MOST_EXPRESSIONS]]
-    more = len(tests) - len(failed)
-    return {"term": position, "failed": failed, **({"more": more} if more else {})}
+def _count_failures(failures: Sequence[_Failures], row: int) -> Iterator[int]:
+    for part in split(failures):
+        yield from (each.count(row) for each in part)
 
 
 def _observe(test: LabelTest | PropertyTest, frame: Frame, row: int) -> object:

@@ -7,14 +7,14 @@ answer, and which names are near, is worked out in `remarks`, and only for mista
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 import msgspec
 
 from fleet.cached import cached_property
-from fleet.checkpoint import check, consume
+from fleet.checkpoint import check, consume, split
 from fleet.explain.remarks.nearest import Vocabulary
 from fleet.explain.remarks.remark import RemarkKind
 from fleet.framework.policy.reads import LabelRead, NamespaceRead, PolicyRead, PropertyRead, TaintRead
@@ -87,10 +87,8 @@ def _check_read(read: PolicyRead, names: FleetNames) -> Iterator[Mistake]:
         case LabelRead() if not names.has_label(read.key):
             yield Mistake("unknown-label", read.field, read.key, note=read.without)
         case LabelRead():
-            for value in read.values:
-                check()
-                if not names.has_label_value(read.key, value):
-                    yield Mistake("unknown-label-value", read.field, read.key, value)
+            for value in names.list_unknown_values(read.key, read.values):
+                yield Mistake("unknown-label-value", read.field, read.key, value)
         case PropertyRead() if not names.has_property(read.ref):
             yield Mistake("unknown-property", read.field, read.ref.name)
         case TaintRead() if read.key not in names.taints:
@@ -136,8 +134,10 @@ class FleetNames:
     def has_label(self, key: str) -> bool:
         return bool(self._frame.labels(key).exists() & self._rows)
 
-    def has_label_value(self, key: str, value: str) -> bool:
-        return bool(self._frame.labels(key).eq(value) & self._rows)
+    def list_unknown_values(self, key: str, values: Sequence[str]) -> Iterator[str]:
+        column, rows = self._frame.labels(key), self._rows
+        for part in split(values):
+            yield from (value for value in part if not column.eq(value) & rows)
 
     def has_property(self, ref: PropertyRef) -> bool:
         column = ref.column(self._frame)

@@ -46,7 +46,7 @@ def _group(named: Iterable[tuple[str, E]]) -> dict[str, list[E]]:
 def _find_conflicting(groups: Iterable[list[E]], can_match: Callable[[Sequence[E]], bool]) -> Iterator[tuple[str, ...]]:
     for expressions in groups:
         check()
-        if not can_match(expressions):
+        if len(expressions) > 1 and not can_match(expressions):
             pairs = (list(pair) for pair in combinations(expressions[:_MOST_PAIRED], 2))
             conflicting = next((pair for pair in pairs if not can_match(pair)), expressions)
             yield tuple(_name(conflicting))

@@ -29,7 +29,7 @@ from fleet.framework.operations import Target
 from fleet.framework.policy.placement_terms import NO_TERMS
 from fleet.framework.policy.resource_requests import NO_NEEDS
 from fleet.framework.profiles.profile import can_sign
-from fleet.framework.request import PlacementRequest, UnusedPart
+from fleet.framework.request import UnusedPart
 from fleet.framework.state import CycleState
 from fleet.framework.testing.observation import Observation, PluginHarness, find_tampered_columns, observe
 from fleet.framework.testing.specimens import SeededRandom, Specimen, specimens
@@ -313,7 +313,7 @@ class _Examiner:
 
     def _check_decision(self, frame: Frame, case: Specimen) -> Iterator[ConformanceFinding]:
         harness = self._new_harness()
-        explained = _record_explained_rows(harness.original)
+        explained = _record_explaining(harness.original)
         decision = decide(
             DecisionInput(
                 frame=frame,
@@ -328,7 +328,7 @@ class _Examiner:
             yield ConformanceFinding(SHAPE, ", ".join(decision.error.reasons))
         if explained:
             yield ConformanceFinding(
-                REASONS, "explain_row is called while deciding: explanations are rendered on request only"
+                REASONS, f"{explained[0]} is called while deciding: explanations are rendered on request only"
             )
 
 
@@ -340,19 +340,21 @@ def _hear(cluster: MemberCluster, moment: int) -> MemberCluster:
     return msgspec.structs.replace(cluster, status=msgspec.structs.replace(cluster.status, agent_status=agents))
 
 
-def _record_explained_rows(plugin: Any) -> list[int]:
-    """The rows that `explain_row` is called with from now on."""
-    rows: list[int] = []
-    explain = getattr(plugin, "explain_row", None)
-    if explain is not None:
-
-        def counting(req: PlacementRequest, frame: Frame, row: int, reason: int) -> Any:
-            rows.append(row)
-            return explain(req, frame, row, reason)
-
+def _record_explaining(plugin: Any) -> list[str]:
+    """The names of explaining methods that are called from now on."""
+    called: list[str] = []
+    for name in ("explain_row", "build_row_explainer"):
         with suppress(AttributeError):  # a plugin with slots cannot be wrapped
-            plugin.explain_row = counting
-    return rows
+            setattr(plugin, name, _record_call(called, name, getattr(plugin, name)))
+    return called
+
+
+def _record_call(called: list[str], name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def record(*args: Any) -> Any:
+        called.append(name)
+        return method(*args)
+
+    return record
 
 
 # --- reporting --------------------------------------------------------------------------------------------------------

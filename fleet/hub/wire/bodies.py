@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -37,15 +38,17 @@ def decode_object(body: bytes, *, expected: str) -> Document:
         text = f"{_NO_KIND}: json: cannot unmarshal {shape} into Go value of type {_TYPE_STRUCTURE}"
         what = f"the object provided is unrecognized (must be of type {expected})"
         raise bad_request(f"{what}: {text} ({body[:512].hex()})")
-    check_depth(document)
+    check_depth(document, containers=body.count(b"{") + body.count(b"["))
     return document
 
 
-def check_depth(document: Any) -> None:
-    """Refuses documents whose nesting could exhaust the stack."""
+def check_depth(document: Any, *, containers: float = inf) -> None:
+    """Refuses documents whose nesting could exhaust the stack. With the number of containers, or more, it ends where
+    those that are left are too few."""
     level, depth = [document], 0
-    while level:
+    while level and depth + containers > _DEEPEST:
         depth += 1
+        containers -= len(level)
         if depth > _DEEPEST:
             raise bad_request(f"the object is {_NESTED}")
         level = [

@@ -32,6 +32,7 @@ from fleet.framework.explaining import MOST_CHANGES
 from fleet.framework.policy.contradictions import can_match_labels, pick_label
 from fleet.framework.policy.terms import VALUES_SHOWN, LabelTest
 from fleet.model.views import PolicySnapshot
+from fleet.snapshot.frame import Frame
 from plugins.affinity.cluster_affinity import MOST_EXPRESSIONS, MOST_TERMS
 from tests.bench.policies import policy_snapshot
 from tests.builders import NOW, ClusterBuilder, a_cluster, a_frame
@@ -418,6 +419,29 @@ def test_names_that_are_missing_are_compared_by_name_only(monkeypatch: pytest.Mo
 
     assert answer.remarks[-1].more == 1_000 - MOST_REMARKS
     assert len(hashed) < 100
+
+
+@pytest.mark.parametrize("kind", ["expressions", "terms", "one key", "values"])
+def test_an_expression_is_looked_at_as_often_for_many_clusters_as_for_few(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, rows = list[str](), LabelTest.rows
+
+    def look(test: LabelTest, frame: Frame) -> int:
+        looked.append(test.key)
+        return rows(test, frame)
+
+    monkeypatch.setattr(LabelTest, "rows", look)
+    times = []
+    for size in (2, 40):
+        looked.clear()
+        fleet = [a_cluster(f"c{number}").labelled(zone=str(number)) for number in range(size)]
+        published = a_scenario_with(POLICIES[kind](50), fleet).decide().published
+        assert published is not None
+        assert len(published.decisions) == min(size, 20)
+        times.append(len(looked))
+
+    assert times[0] == times[1]
 
 
 def peak_of(function: Callable[[], Any]) -> int:

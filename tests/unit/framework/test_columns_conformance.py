@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,15 @@ from fleet.framework.request import PlacementRequest
 from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.status import Code, Status
 from fleet.framework.testing.conformance import OTHER_VALUES, ConformanceError, SpecimenOptions, check
-from fleet.framework.types import ExternalQuery, ExternalResult, PluginTraits, Reason, ReasonTable, Verdict
+from fleet.framework.types import (
+    ExternalQuery,
+    ExternalResult,
+    PluginTraits,
+    Reason,
+    ReasonTable,
+    RowExplainer,
+    Verdict,
+)
 from fleet.snapshot import Table
 from fleet.snapshot.columns.bitset import from_bools, to_bools
 from plugins import IN_TREE
@@ -306,7 +315,23 @@ def test_F3_133_explaining_while_deciding_is_found() -> None:
         def explain_row(self, req: Any, frame: Any, row: int, reason: int) -> dict[str, object]:
             return {}
 
-    assert set(broken_rules(lambda raw, handle: Chatty())) == {"F3-133"}
+    class Prepared(Chatty):
+        def filter(self, ctx: Any, state: Any, req: Any, frame: Any, alive: int) -> Verdict:
+            self.build_row_explainer(req, frame)
+            return Verdict(ok=-1)
+
+        def build_row_explainer(self, req: Any, frame: Any) -> RowExplainer:
+            return lambda *_: {}
+
+    for plugin, method in ((Chatty, "explain_row"), (Prepared, "build_row_explainer")):
+        broken = broken_rules(partial(_build, plugin))
+        assert set(broken) == {"F3-133"}
+        assert broken["F3-133"].startswith(method)
+
+
+def _build(plugin: Callable[[], Any], raw: RawArgs | None, handle: object) -> Any:
+    del raw, handle
+    return plugin()
 
 
 class Rotating:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleet.errors import PatchError
+from fleet.errors import PatchError, RequestRefused
 from fleet.hub.apply import patches
 from fleet.hub.apply.patches import json_patch
 from fleet.hub.listwatch import watches
@@ -21,6 +21,7 @@ from fleet.hub.schema.field_errors import SchemaFinding
 from fleet.hub.schema.patterns import compile_pattern
 from fleet.hub.storage import store as storing
 from fleet.hub.storage.entries import encode_entry
+from fleet.hub.wire.bodies import decode_object
 from fleet.hub.wire.options import ListOptions
 from tests.unit.hub.asking import CONFIG_MAPS, DEFINITIONS, THINGS, Asker, a_config_map, a_definition, a_thing
 
@@ -85,6 +86,19 @@ def test_yaml_that_takes_long_to_load_is_refused(ask: Asker) -> None:
     ]:
         refused = ask("PATCH", f"{CONFIG_MAPS}/a?fieldManager=m", head + body, media_type=APPLY).refusal
         assert (refused[0], text in refused[2]) == (400, True), refused
+
+
+@pytest.mark.parametrize("siblings", [0, 1_000])
+def test_documents_are_nested_300_levels_deep_at_most(siblings: int) -> None:
+    """With brackets in texts that seem to end levels, or to begin some."""
+
+    def of_depth(deepest: int) -> bytes:
+        nested = b'["]}[{",' * (deepest - 2) + b"0" + b"]" * (deepest - 2)
+        return b'{"list":[' + b'{"text":["[{"]},' * siblings + nested + b"]}"
+
+    assert len(decode_object(of_depth(300), expected="Thing")["list"]) == siblings + 1
+    with pytest.raises(RequestRefused, match="nested more than 300 levels deep"):
+        decode_object(of_depth(301), expected="Thing")
 
 
 # --- objects ----------------------------------------------------------------------------------------------------------
