@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -13,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from api.http.problems import refusal, unprocessable
 from fleet.eventloop import pause_collection_in_task
 from fleet.kube.cache.stepwise import decode_in_steps, run_steps
+from fleet.worker_thread import WorkerThread
 
 LARGEST_BODY: Final = 4 * 1024 * 1024
 _LARGE: Final = 64 * 1024
@@ -28,18 +28,23 @@ _JSON: Final = re.compile(r"application/(json|[a-z0-9.+-]+\+json)(;.*)?", re.IGN
 
 
 async def read_json_object(
-    request: Request, *, largest: int = LARGEST_BODY, check: Callable[[dict[str, Any]], None] | None = None
+    request: Request,
+    thread: WorkerThread | None = None,
+    *,
+    largest: int = LARGEST_BODY,
+    check: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """The object in the body, not yet validated but for `check`, which refuses it by an error. Both may take long."""
+    """The object in the body, not yet validated but for `check`, which refuses it by an error. Both may take long, so
+    that large bodies are for the thread."""
     media_type = request.headers.get("content-type", "application/json")
     if not _JSON.fullmatch(media_type.strip()):
         raise refusal(
             415, f"the body is {media_type}", field="Content-Type", value=media_type, next="send application/json"
         )
     body = await read_body(request, largest)
-    if len(body) > _LARGE:
+    if len(body) > _LARGE and thread is not None:
         pause_collection_in_task()
-        return await asyncio.to_thread(_parse, body, check)
+        return await thread.run(_parse, body, check)
     return _parse(body, check)
 
 

@@ -126,6 +126,8 @@ class DecisionEvaluator:
         self.profiles = profiles
         self.precedence: Final = Precedence()
         """Of requests over what is evaluated in threads."""
+        self.bodies: Final = WorkerThread("bodies", self.precedence)
+        """For those of requests."""
         self._small = Lane(limiter, WorkerThread("evaluations", self.precedence), is_large=False)
         self._large = Lane(limiter, WorkerThread("large-evaluations", self.precedence), is_large=True)
         self._cache: OrderedDict[str, EvaluatedDecision] = OrderedDict()
@@ -138,8 +140,8 @@ class DecisionEvaluator:
 
     def close(self) -> None:
         """The threads end with what they are doing."""
-        for lane in (self._small, self._large):
-            lane.thread.close()
+        for thread in (self.bodies, self._small.thread, self._large.thread):
+            thread.close()
 
     async def evaluate_live(self, placement: LivePlacement, *, requeue: bool = False) -> EvaluatedDecision:
         """With `requeue` after all others that wait: for one of many evaluations of a request. Those have the answers

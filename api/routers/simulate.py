@@ -59,7 +59,7 @@ async def simulate(context: CurrentRequest) -> Response:
     With `steps`, for operators who may list all clusters and placements, and create the placements of the steps: the
     present fleet is played from an empty hub on, by a controller in virtual time, until the end, for 2000 attempts or
     for 22 seconds; `cut` tells why it ended before."""
-    document = await read_json_object(context.request, check=check_document)
+    document = await read_json_object(context.request, context.backend.evaluator.bodies, check=check_document)
     try:
         if is_scenario(document):
             return await _simulate_steps(context, convert_body(document, ScenarioRequest))
@@ -105,7 +105,7 @@ async def replay(context: CurrentRequest) -> Response:
 
     A report covers the attempts that could be replayed within 20 seconds; `next` is where to continue."""
     await context.require_operator()
-    document = await read_json_object(context.request)
+    document = await read_json_object(context.request, context.backend.evaluator.bodies)
     change = document.get("change")
     if isinstance(change, dict):
         parse_edits(change.get("edits", []))

@@ -104,7 +104,7 @@ async def load_waiting(context: CurrentRequest, uid: UidPath) -> Response:
 async def allow(context: CurrentRequest, uid: UidPath, idempotency_key: IdempotencyKey = None) -> Response:
     """For callers with the right `approve` on `placementapprovals`, named by the rule, whom the rule counts. The answer
     is an object on the hub. 410 if it was answered already."""
-    body = convert_body(await read_json_object(context.request), AllowRequest)
+    body = convert_body(await read_json_object(context.request, context.backend.evaluator.bodies), AllowRequest)
     reply = _build_reply(context, body, decision=APPROVED, message=body.reason, key=idempotency_key)
     return context.answer(await waiting_answers.allow(context.backend, context.permissions, uid, reply))
 
@@ -119,7 +119,7 @@ async def allow(context: CurrentRequest, uid: UidPath, idempotency_key: Idempote
 )
 async def reject(context: CurrentRequest, uid: UidPath, idempotency_key: IdempotencyKey = None) -> Response:
     """As `allow`. The owner of the placement sees the message."""
-    body = convert_body(await read_json_object(context.request), RejectRequest)
+    body = convert_body(await read_json_object(context.request, context.backend.evaluator.bodies), RejectRequest)
     reply = _build_reply(context, body, decision=DENIED, message=body.message, key=idempotency_key)
     return context.answer(await waiting_answers.reject(context.backend, context.permissions, uid, reply))
 

@@ -13,6 +13,8 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
 
+from fleet.checkpoint import check
+
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 Steps = Generator[None, None, T]
@@ -37,10 +39,11 @@ class _NotInPieces(Exception):
 
 
 def run_steps(steps: Steps[T]) -> T:
-    """In a thread: others have their turn between any two of its calls."""
+    """In a thread, with a checkpoint after each: what waits for the interpreter has its turn, and what has precedence
+    ends before the next step."""
     results: list[T] = []
     for _ in _keep_result(steps, results):
-        pass
+        check()
     return results[0]
 
 
