@@ -96,7 +96,7 @@ def _add_session(app: FastAPI, sessions: BrowserSessions) -> None:
     async def open_session(request: Request) -> Response:
         """Every link is of the user of this process: there is nothing to confirm."""
         refuse_other_pages(request.method, request.headers)
-        document = await read_json_object(request, largest=_LARGEST_CODE)
+        document = await read_json_object(request, None, largest=_LARGEST_CODE)
         issued = sessions.redeem(convert_body(document, SessionRequest).code)
         if issued is None:
             raise _refuse("this link was used already, or is too old")

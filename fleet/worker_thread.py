@@ -1,4 +1,4 @@
-"""A thread for computations that take too long for the event loop, one after the other.
+"""Threads for computations that take too long for the event loop.
 
 The interpreter gives the event loop its turn several times in a millisecond. A task that is cancelled, because its
 deadline has passed or its caller has gone, ends its computation at the next checkpoint. There a computation also pauses
@@ -65,11 +65,11 @@ class Precedence:
 
 
 class WorkerThread:
-    """Starts with the first computation."""
+    """Starts with the first computation. They are carried out one after the other, or so many side by side."""
 
-    def __init__(self, name: str, precedence: Precedence | None = None) -> None:
+    def __init__(self, name: str, precedence: Precedence | None = None, *, side_by_side: int = 1) -> None:
         """With what computations pause for."""
-        self._executor = ThreadPoolExecutor(1, name)
+        self._executor = ThreadPoolExecutor(side_by_side, name)
         self._precedence = precedence
 
     def close(self) -> None:
@@ -80,13 +80,15 @@ class WorkerThread:
         """When cancelled, it returns after the computation has stopped: the next one would only compete with it."""
         computation = Computation(self._precedence)
         call = partial(copy_context().run, computation.run, partial(function, *args, **kwargs))
-        running = asyncio.get_running_loop().run_in_executor(self._executor, call)
+        submitted = self._executor.submit(call)
+        running = asyncio.wrap_future(submitted)
         try:
             await asyncio.wait((running,))
         except asyncio.CancelledError:
             computation.is_stopped = True
             running.add_done_callback(_ignore_result)
-            await asyncio.wait((running,))
+            if not submitted.cancel():
+                await asyncio.wait((running,))
             raise
         result: T = running.result()
         return result

@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from api.http.problems import refusal, unprocessable
 from fleet.eventloop import pause_collection_in_task
 from fleet.kube.cache.stepwise import decode_in_steps, run_steps
+from fleet.nesting import count_brackets, is_nested_deeper
 from fleet.worker_thread import WorkerThread
 
 LARGEST_BODY: Final = 4 * 1024 * 1024
@@ -29,13 +30,13 @@ _JSON: Final = re.compile(r"application/(json|[a-z0-9.+-]+\+json)(;.*)?", re.IGN
 
 async def read_json_object(
     request: Request,
-    thread: WorkerThread | None = None,
+    thread: WorkerThread | None,
     *,
     largest: int = LARGEST_BODY,
     check: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """The object in the body, not yet validated but for `check`, which refuses it by an error. Both may take long, so
-    that large bodies are for the thread."""
+    """The object in the body, not yet validated but for `check`, which refuses it by an error. Both may take long: a
+    thread is needed unless `largest` is little."""
     media_type = request.headers.get("content-type", "application/json")
     if not _JSON.fullmatch(media_type.strip()):
         raise refusal(
@@ -55,7 +56,7 @@ def _parse(body: bytes, check: Callable[[dict[str, Any]], None] | None) -> dict[
         raise unprocessable("body", None, f"the body is not JSON: {error}", "send an object in JSON") from error
     if not isinstance(document, dict):
         raise unprocessable("body", document, "the body should be an object", "see /openapi.json for its fields")
-    if _is_nested_deeper(document, DEEPEST_BODY):
+    if is_nested_deeper(document, DEEPEST_BODY, containers=count_brackets(body)):
         message = f"the body is nested deeper than {DEEPEST_BODY} levels"
         raise unprocessable("body", None, message, "send a placement and edits as their schemas have them")
     if check is not None:
@@ -100,17 +101,6 @@ async def read_body(request: Request, largest: int) -> bytes:
         detail = "the connection was closed before the end of the body"
         raise refusal(400, detail, field="body", next="send the whole body") from None
     return b"".join(chunks)
-
-
-def _is_nested_deeper(document: Any, levels: int) -> bool:
-    """Level by level: what reads documents is recursive."""
-    level = [document]
-    for _ in range(levels):
-        inside = (value.values() if isinstance(value, dict) else value for value in level)
-        level = [child for values in inside for child in values if isinstance(child, dict | list)]
-        if not level:
-            return False
-    return True
 
 
 def _too_large(largest: int) -> Exception:

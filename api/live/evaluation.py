@@ -46,6 +46,8 @@ CLUSTERS_ON_LOOP: Final = 500
 """The largest policy and fleet whose decision is worth no thread."""
 _LARGE_DOCUMENT: Final = 8 * 1024
 """Bytes of a recorded or proposed one, from which on its policy counts as large. It has some hundred parts."""
+_BODIES: Final = 8
+"""Large bodies that are read side by side: one caller's would hold up those of others."""
 _MAX_CACHED: Final = 32
 _MAX_CACHED_ROWS: Final = 40_000
 """Clusters in all cached fleets: each takes some 3 KiB."""
@@ -126,7 +128,7 @@ class DecisionEvaluator:
         self.profiles = profiles
         self.precedence: Final = Precedence()
         """Of requests over what is evaluated in threads."""
-        self.bodies: Final = WorkerThread("bodies", self.precedence)
+        self.bodies: Final = WorkerThread("bodies", self.precedence, side_by_side=_BODIES)
         """For those of requests."""
         self._small = Lane(limiter, WorkerThread("evaluations", self.precedence), is_large=False)
         self._large = Lane(limiter, WorkerThread("large-evaluations", self.precedence), is_large=True)

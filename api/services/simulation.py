@@ -15,6 +15,7 @@ from api.live.evaluation import EvaluatedDecision
 from api.live.proposed_snapshots import parse_identity, read_proposed_metadata
 from api.models import SimulateAnswer, SimulateRequest
 from api.services.held.proposals import ProposalHolds, find_proposal_holds
+from fleet.checkpoint import check
 from fleet.errors import InputError, InvalidKey
 from fleet.explain.answer.attempt import UNKNOWN
 from fleet.explain.answer.simulate import simulate
@@ -68,9 +69,10 @@ def _count_keys(value: Any, field: str = "") -> int:
     if field == "matchExpressions" and isinstance(value, list):
         return len(value)
     if isinstance(value, dict):
+        check()
         return sum(_count_keys(inner, name) for name, inner in value.items())
     if isinstance(value, list):
-        return sum(map(_count_keys, value))
+        return sum(_count_keys(inner) for inner in value if isinstance(inner, dict | list))
     return int(field in ("topologyKey", "metricName", "name"))
 
 

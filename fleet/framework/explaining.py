@@ -145,12 +145,12 @@ def describe_expression(failed: Details) -> str:
 
 class GroupingPlugin(Protocol):
     def explanation_columns(self, req: PlacementRequest, frame: Frame) -> Sequence[InternedColumn[Any]]:
-        """The columns that `explain_row` depends on: rows with equal values are explained once."""
+        """The columns that the details of a row depend on: rows with equal values are explained once."""
 
 
 class RowExplainingPlugin(Protocol):
     def build_row_explainer(self, req: PlacementRequest, frame: Frame) -> RowExplainer:
-        """In place of `explain_row`: what is looked up here is looked up once for all rows of a decision."""
+        """In place of `explain_row`, which is not called then: once for all rows of a decision."""
 
 
 class MeasuringPlugin(Protocol):

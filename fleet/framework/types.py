@@ -18,7 +18,7 @@ TieBreak = Literal["nameDescending", "nameAscending", "hashed"]
 Ranking = Literal["lexicographic", "weighted"]
 DownscaleOrder = Literal["StoredScore", "SpreadAware"]
 Details = Mapping[str, Any]
-"""Of a rejected row, as `explain_row` returns them."""
+"""Of a rejected row, as plugins explain it."""
 RowExplainer = Callable[[int, int], Details]
 """From a rejected row and the number of its reason to the details."""
 ReasonArray = npt.NDArray[np.uint16]
@@ -31,7 +31,7 @@ class Reason:
     name: str
     code: Code
     form: str
-    """Message with `{fields}` filled from `explain_row`."""
+    """Message with `{fields}` filled from its details."""
     already_selected: bool = False
     short: str | Callable[[Details], str] = ""
     """The rejection in a few words, for summaries; by default the name in words. Callable if it depends on details."""
@@ -74,7 +74,7 @@ class Verdict(NamedTuple):
     retained: int = 0
     """Rows whose existing binding is kept although the cluster would not qualify for a new one."""
     explain: Callable[[int], Mapping[str, Any]] | None = None
-    """Details of a rejected row that exist only during the attempt; takes precedence over `explain_row`."""
+    """Details of a rejected row that exist only during the attempt; takes precedence over what the plugin explains."""
     statuses: Sequence[Status] | None = None
     """Reasons made up during the attempt (per-cluster plugins); beats the plugin's table."""
 

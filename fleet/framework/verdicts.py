@@ -60,6 +60,7 @@ class Verdicts:
         "_codes",
         "_explainers",
         "_first",
+        "_latest",
         "_reason",
         "_texts",
         "alive",
@@ -98,6 +99,8 @@ class Verdicts:
         self._texts: dict[tuple[int, int, str], Status] = {}
         self._explainers: dict[int, RowExplainer] = {}
         """By position of the judge."""
+        self._latest: tuple[tuple[int, int], Status] | None = None
+        """Of the row that was asked last: an explanation asks several times, and details may take long."""
 
     def rebind(self, frame: Frame, request: PlacementRequest) -> Verdicts:
         """The same verdicts for another placement, or in a frame in which they are as valid."""
@@ -266,6 +269,12 @@ class Verdicts:
         return self.judges[rejection.plugin].reasons[reason].name
 
     def _status(self, rejection: FilterRejection, row: int) -> Status:
+        asked, latest = (rejection.plugin, row), self._latest
+        if latest is None or latest[0] != asked:
+            latest = self._latest = asked, self._build_status(rejection, row)
+        return latest[1]
+
+    def _build_status(self, rejection: FilterRejection, row: int) -> Status:
         judge, number = self.judges[rejection.plugin], rejection.reason_of(row)
         if rejection.verdict.statuses is not None:
             given = replace(rejection.verdict.statuses[number - 1], plugin=judge.name)

@@ -380,28 +380,28 @@ class _Failures:
     """Which expressions of a term clusters fail. Each is looked at once for all clusters: a policy may have tens of
     thousands, most of which no cluster matches."""
 
-    __slots__ = ("_everywhere", "_frame", "_somewhere", "_tests", "fewest")
+    __slots__ = ("_everywhere", "_fewest", "_frame", "_somewhere", "_tests")
 
     def __init__(self, term: Term, frame: Frame) -> None:
         self._frame = frame
         self._tests = term.expressions
         self._everywhere: list[int] = []
         """Positions of those that every cluster fails: the first."""
-        self.fewest = 0
+        self._fewest = 0
         """How many there are."""
         self._somewhere: list[tuple[int, int]] = []
         """Positions of others, with the rows that fail them."""
         for position, test in enumerate(self._tests):
             failing = frame.valid & ~test.rows(frame)
             if failing == frame.valid:
-                self.fewest += 1
-                if self.fewest <= MOST_EXPRESSIONS:
+                self._fewest += 1
+                if self._fewest <= MOST_EXPRESSIONS:
                     self._everywhere.append(position)
             elif failing:
                 self._somewhere.append((position, failing))
 
     def count(self, row: int) -> int:
-        return self.fewest + sum(failing >> row & 1 for part in split(self._somewhere) for _, failing in part)
+        return self._fewest + sum(failing >> row & 1 for part in split(self._somewhere) for _, failing in part)
 
     def describe(self, term: int, count: int, row: int) -> dict[str, object]:
         somewhere = (position for position, failing in self._somewhere if failing >> row & 1)

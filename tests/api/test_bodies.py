@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -10,6 +11,7 @@ from structlog.testing import capture_logs
 
 from api.http import bodies
 from api.http.bodies import DEEPEST_BODY
+from fleet import checkpoint
 from tests.api.stage import ADMIN, AUTHOR, Stage, staged
 
 
@@ -40,22 +42,51 @@ async def test_a_body_as_deep_as_allowed_is_read(stage: Stage) -> None:
     assert answer.status_code == 422
 
 
+def of_kilobytes(size: int) -> bytes:
+    return b'{"placement": {"ref": "web", "annotation": "%s"}}' % (b"x" * 1_000 * size)
+
+
 @staged
 async def test_a_large_body_is_read_apart_from_the_event_loop(stage: Stage) -> None:
-    threads: set[int] = set()
+    """In a thread that pauses for requests, and ends where nobody waits for it any more."""
+    threads: list[tuple[int, Any]] = []
     parse = bodies._parse
 
     def observe(*arguments: Any) -> dict[str, Any]:
-        threads.add(threading.get_ident())
+        threads.append((threading.get_ident(), checkpoint._CALL.get()))
         return parse(*arguments)
 
     with pytest.MonkeyPatch.context() as patching:
         patching.setattr(bodies, "_parse", observe)
-        answer = await post(stage, b'{"placement": {"ref": "web", "annotation": "%s"}}' % (b"x" * 100_000))
+        answer = await post(stage, of_kilobytes(100))
 
     assert answer.status_code == 422
-    assert len(threads) == 1
-    assert threading.get_ident() not in threads
+    ((thread, interrupt),) = threads
+    assert thread != threading.get_ident()
+    assert interrupt.__self__._precedence is not None
+
+
+@staged
+async def test_a_large_body_does_not_wait_for_those_of_others(stage: Stage) -> None:
+    parse, has_begun, is_over = bodies._parse, threading.Event(), threading.Event()
+
+    def wait(body: bytes, check: Any) -> dict[str, Any]:
+        if len(body) > 200_000:
+            has_begun.set()
+            is_over.wait(10)
+        return parse(body, check)
+
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(bodies, "_parse", wait)
+        async with asyncio.TaskGroup() as group:
+            others = [group.create_task(post(stage, of_kilobytes(300))) for _ in range(4)]
+            await asyncio.to_thread(has_begun.wait, 10)
+            answer = await post(stage, of_kilobytes(100))
+            assert not any(other.done() for other in others)
+            is_over.set()
+
+    assert answer.status_code == 422
+    assert {other.result().status_code for other in others} == {422}
 
 
 @staged

@@ -125,6 +125,36 @@ async def gather_claims(precedence: Precedence, gate: asyncio.Event, claims: lis
     return 3
 
 
+def test_who_gives_up_before_the_computation_has_begun_does_not_wait_for_others() -> None:
+    async def compute() -> None:
+        thread, begun, goes_on = WorkerThread("test"), threading.Event(), threading.Event()
+
+        def wait() -> None:
+            begun.set()
+            goes_on.wait(SOON)
+
+        first = asyncio.create_task(thread.run(wait))
+        await asyncio.to_thread(begun.wait, SOON)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await thread.run(pytest.fail, "it was carried out")
+        assert not first.done()
+        goes_on.set()
+        await first
+        thread.close()
+
+    asyncio.run(compute())
+
+
+def test_computations_are_carried_out_side_by_side() -> None:
+    async def compute() -> None:
+        thread, meeting = WorkerThread("test", side_by_side=3), threading.Barrier(3)
+        await asyncio.gather(*(thread.run(meeting.wait, SOON) for _ in range(3)))
+        thread.close()
+
+    asyncio.run(compute())
+
+
 def test_a_coroutine_has_precedence_while_it_runs_and_not_while_it_waits() -> None:
     async def story() -> tuple[int, list[bool]]:
         precedence, gate, claims = Precedence(), asyncio.Event(), list[bool]()

@@ -127,7 +127,7 @@ async def _read_code(request: Request, state: AppState) -> tuple[BrowserSession,
     link sent to another person would let its maker see what is entered in that session."""
     if _read_bearer(request):
         raise unprocessable("code", None, "the request has a bearer token and a body", "send one of them")
-    body = convert_body(await read_json_object(request, largest=_LARGEST_BODY), SessionRequest)
+    body = convert_body(await read_json_object(request, None, largest=_LARGEST_BODY), SessionRequest)
     issued = state.sessions.find_code(body.code)
     if issued is None:
         raise _refuse_code()

@@ -7,7 +7,7 @@ answer, and which names are near, is worked out in `remarks`, and only for mista
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -134,9 +134,9 @@ class FleetNames:
     def has_label(self, key: str) -> bool:
         return bool(self._frame.labels(key).exists() & self._rows)
 
-    def list_unknown_values(self, key: str, values: Sequence[str]) -> Iterator[str]:
+    def list_unknown_values(self, key: str, values: Iterable[str]) -> Iterator[str]:
         column, rows = self._frame.labels(key), self._rows
-        for part in split(values):
+        for part in split(tuple(values)):
             yield from (value for value in part if not column.eq(value) & rows)
 
     def has_property(self, ref: PropertyRef) -> bool:

@@ -350,9 +350,9 @@ def _record_explaining(plugin: Any) -> list[str]:
 
 
 def _record_call(called: list[str], name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    def record(*args: Any) -> Any:
+    def record(*args: Any, **named: Any) -> Any:
         called.append(name)
-        return method(*args)
+        return method(*args, **named)
 
     return record
 

@@ -12,6 +12,7 @@ import yaml
 
 from fleet.hub.kinds.kind import Document
 from fleet.hub.wire.statuses import bad_request
+from fleet.nesting import count_brackets, is_nested_deeper
 
 _NO_KIND: Final = "couldn't get version/kind; json parse error"
 _TYPE_STRUCTURE: Final = (
@@ -38,25 +39,14 @@ def decode_object(body: bytes, *, expected: str) -> Document:
         text = f"{_NO_KIND}: json: cannot unmarshal {shape} into Go value of type {_TYPE_STRUCTURE}"
         what = f"the object provided is unrecognized (must be of type {expected})"
         raise bad_request(f"{what}: {text} ({body[:512].hex()})")
-    check_depth(document, containers=body.count(b"{") + body.count(b"["))
+    check_depth(document, containers=count_brackets(body))
     return document
 
 
 def check_depth(document: Any, *, containers: float = inf) -> None:
-    """Refuses documents whose nesting could exhaust the stack. With the number of containers, or more, it ends where
-    those that are left are too few."""
-    level, depth = [document], 0
-    while level and depth + containers > _DEEPEST:
-        depth += 1
-        containers -= len(level)
-        if depth > _DEEPEST:
-            raise bad_request(f"the object is {_NESTED}")
-        level = [
-            item
-            for value in level
-            for item in (value.values() if isinstance(value, dict) else value)
-            if isinstance(item, (dict, list))
-        ]
+    """`containers`: how many lists and mappings there are at most."""
+    if is_nested_deeper(document, _DEEPEST, containers=containers):
+        raise bad_request(f"the object is {_NESTED}")
 
 
 def unrecognized_body(expected: str, text: str, body: bytes) -> Exception:

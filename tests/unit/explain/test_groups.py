@@ -131,6 +131,21 @@ def test_a_plugin_from_elsewhere_orders_the_clusters_that_it_rejects() -> None:
     assert group.closest.cluster == "c"
 
 
+def test_a_plugin_from_elsewhere_explains_each_cluster_once() -> None:
+    explained: list[int] = []
+
+    class Counted(Fenced):
+        def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
+            explained.append(row)
+            return super().explain_row(req, frame, row, reason)
+
+    names = [f"c{number}" for number in range(20)]
+    asked = ask(clusters(*names), a_policy(), profile=profile_of(Counted("Fence", names)))
+    build_answer(asked.inp, asked.decision, everything=True)
+
+    assert len(explained) <= len(names) + 2
+
+
 def test_values_that_a_message_lacks_are_listed_line_by_line() -> None:
     asked = ask(clusters("a"), a_policy(), profile=profile_of(Fenced("Fence", ["a"])))
 

@@ -22,7 +22,7 @@ from fleet.explain.answer.answer import Answer, build_answer
 from fleet.explain.answer.rendering import PROBLEMS_SHOWN, render
 from fleet.explain.fixes.evaluator import DEEP
 from fleet.explain.fixes.fixes import Fixes, Mode, find_fixes, find_fixes_for_cluster
-from fleet.explain.remarks.mistakes import Mistake
+from fleet.explain.remarks.mistakes import Mistake, find_unknown_names
 from fleet.explain.remarks.nearest import find_nearest
 from fleet.explain.remarks.remarks import MOST_REMARKS
 from fleet.explain.whatif.edits import AddCluster, LabelCluster, RelaxAffinity
@@ -419,6 +419,15 @@ def test_names_that_are_missing_are_compared_by_name_only(monkeypatch: pytest.Mo
 
     assert answer.remarks[-1].more == 1_000 - MOST_REMARKS
     assert len(hashed) < 100
+
+
+def test_each_thousand_values_has_a_checkpoint_where_their_names_are_looked_for() -> None:
+    scenario, passed = a_scenario_with(POLICIES["values"](10_000)), Counter[str]()
+    with interruptible(lambda: passed.update(["checkpoint"])):
+        asked = scenario.question
+        mistakes = list(find_unknown_names(asked.request, asked.frame, asked.profile))
+    assert len(mistakes) == 10_000
+    assert passed["checkpoint"] >= 10
 
 
 @pytest.mark.parametrize("kind", ["expressions", "terms", "one key", "values"])

@@ -23,6 +23,7 @@ from fleet.hub.storage import store as storing
 from fleet.hub.storage.entries import encode_entry
 from fleet.hub.wire.bodies import decode_object
 from fleet.hub.wire.options import ListOptions
+from fleet.nesting import is_nested_deeper
 from tests.unit.hub.asking import CONFIG_MAPS, DEFINITIONS, THINGS, Asker, a_config_map, a_definition, a_thing
 
 MERGE = "application/merge-patch+json"
@@ -99,6 +100,18 @@ def test_documents_are_nested_300_levels_deep_at_most(siblings: int) -> None:
     assert len(decode_object(of_depth(300), expected="Thing")["list"]) == siblings + 1
     with pytest.raises(RequestRefused, match="nested more than 300 levels deep"):
         decode_object(of_depth(301), expected="Thing")
+
+
+def test_the_last_level_of_a_document_is_not_visited_unless_it_may_be_too_deep() -> None:
+    class Leaf(dict[str, Any]):
+        def values(self) -> Any:
+            raise AssertionError("it was visited")
+
+    document = {"list": [Leaf() for _ in range(1_000)]}
+
+    assert not is_nested_deeper(document, 300, containers=1_002)
+    with pytest.raises(AssertionError):
+        is_nested_deeper(document, 300)
 
 
 # --- objects ----------------------------------------------------------------------------------------------------------

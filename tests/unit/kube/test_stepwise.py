@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from fleet.checkpoint import interruptible
 from fleet.kube.cache import stepwise
 from fleet.kube.cache.stepwise import decode_in_steps, run_steps
 from fleet.model.views import Placement, PolicySnapshot
@@ -160,6 +162,10 @@ def test_no_step_decodes_more_than_a_piece(shape: str, monkeypatch: pytest.Monke
     text = msgspec.json.encode({"metadata": {"name": "web"}, "spec": {"policy": policy}})
     for kind in (PolicySnapshot, Any):
         value, steps = run_at_once(text, kind)
+        passed = Counter[str]()
+        with interruptible(partial(passed.update, ["checkpoint"])):
+            assert run_steps(decode_in_steps(text, kind)) == value
+        assert passed["checkpoint"] == steps
         assert value == msgspec.json.decode(text, type=kind)
         assert max(decoded) <= stepwise._LONGEST_PIECE
         assert steps > 10
