@@ -77,17 +77,17 @@ class WorkerThread:
         self._executor.shutdown(wait=False)
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """When cancelled, it returns after the computation has stopped: the next one would only compete with it."""
+        """When cancelled, it returns after a computation that has begun has stopped: the next one would only compete with
+        it."""
         computation = Computation(self._precedence)
         call = partial(copy_context().run, computation.run, partial(function, *args, **kwargs))
-        submitted = self._executor.submit(call)
-        running = asyncio.wrap_future(submitted)
+        running = asyncio.get_running_loop().run_in_executor(self._executor, call)
         try:
             await asyncio.wait((running,))
         except asyncio.CancelledError:
             computation.is_stopped = True
             running.add_done_callback(_ignore_result)
-            if not submitted.cancel():
+            if computation.has_begun:
                 await asyncio.wait((running,))
             raise
         result: T = running.result()
@@ -97,6 +97,7 @@ class WorkerThread:
 class Computation:
     """It pauses for as long as it has computed before, so that endless precedence halves its speed at most."""
 
+    has_begun = False
     is_stopped = False
 
     def __init__(self, precedence: Precedence | None, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -106,6 +107,7 @@ class Computation:
         """Seconds that it may pause."""
 
     def run(self, function: Callable[[], T]) -> T:
+        self.has_begun = True
         self._resumed = self._monotonic()
         with interruptible(self.check):
             self.check()  # it may have waited for its turn

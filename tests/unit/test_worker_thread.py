@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 import types
 import weakref
 from collections.abc import Generator
@@ -12,6 +13,7 @@ from collections.abc import Generator
 import pytest
 
 from fleet.checkpoint import Interrupted, check, consume, interruptible
+from fleet.cli.scenario.virtual_time import run_virtually
 from fleet.eventloop import pause_collection
 from fleet.worker_thread import Computation, Precedence, WorkerThread
 
@@ -144,6 +146,16 @@ def test_who_gives_up_before_the_computation_has_begun_does_not_wait_for_others(
         thread.close()
 
     asyncio.run(compute())
+
+
+def test_virtual_time_does_not_pass_while_it_computes() -> None:
+    async def compute() -> None:
+        thread = WorkerThread("test")
+        async with asyncio.timeout(1):
+            await thread.run(time.sleep, 0.05)
+        thread.close()
+
+    run_virtually(compute())
 
 
 def test_computations_are_carried_out_side_by_side() -> None:
