@@ -77,8 +77,8 @@ class WorkerThread:
         self._executor.shutdown(wait=False)
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """When cancelled, it returns after a computation that has begun has stopped: the next one would only compete with
-        it."""
+        """When cancelled, it returns once the computation has stopped, if it has begun: the next one would only
+        compete with it."""
         computation = Computation(self._precedence)
         call = partial(copy_context().run, computation.run, partial(function, *args, **kwargs))
         running = asyncio.get_running_loop().run_in_executor(self._executor, call)
