@@ -391,8 +391,8 @@ class _Failures:
         """How many there are."""
         self._somewhere: list[tuple[int, int]] = []
         """Positions of others, with the rows that fail them."""
-        for position, test in enumerate(self._tests):
-            failing = frame.valid & ~test.rows(frame)
+        for position, rows in enumerate(term.list_failing_rows(frame)):
+            failing = frame.valid & rows
             if failing == frame.valid:
                 self._fewest += 1
                 if self._fewest <= MOST_EXPRESSIONS:
