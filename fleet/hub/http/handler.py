@@ -240,7 +240,7 @@ class RequestHandler:
 
 def _update(request: HubRequest, kind: Kind, key: Key, subresource: str, writers: Writers) -> AcceptedWrite:
     options = parse_write_options(request.query, what="UpdateOptions", agent=request.agent)
-    document = request.decode_body(kind.kind)
+    document = request.decode_body(kind.kind, writers.objects.list_settled_texts(kind, key))
     _refuse_duplicate_fields(request, kind, options)
     return writers.objects.update(kind, key, document, options, subresource)
 

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from fleet.errors import InputError, RequestRefused
 from fleet.hub.access.authentication import User
 from fleet.hub.kinds.kind import Document
 from fleet.hub.wire import protobuf
 from fleet.hub.wire.bodies import (
+    NO_TEXTS,
+    decode_around,
     decode_object,
     find_duplicate_fields,
     parse_yaml,
@@ -47,10 +51,13 @@ class HubRequest:
     def agent(self) -> str:
         return self.headers.get(b"user-agent", "")
 
-    def decode_body(self, expected: str) -> Document:
-        """The body as an object; `expected` is the kind that errors name."""
+    def decode_body(self, expected: str, known: Mapping[str, msgspec.Raw] = NO_TEXTS) -> Document:
+        """The body as an object; `expected` is the kind that errors name. What has the text of a `known` field may stay
+        that text."""
         match self.media_type:
             case "application/json" | "":
+                if known:
+                    return decode_around(self.body, known, expected=expected)
                 return decode_object(self.body, expected=expected)
             case "application/yaml":
                 return _decode_yaml(self.body, expected)

@@ -8,9 +8,11 @@ objects are prepared by a thread, in a transaction that has the same effect.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 from fleet.errors import RequestRefused
 from fleet.hub.apply import managed_fields as managedfields
@@ -23,9 +25,12 @@ from fleet.hub.objects.update_rules import (
     check_patched_identity,
     compute_finalizers,
     count_generation,
+    decode_before,
     has_content,
+    has_settled_spec,
     is_unchanged,
     list_completed,
+    list_settled_texts,
     restrict_to_subresource,
     settle_fields,
     strict_decoding_error,
@@ -91,6 +96,10 @@ class ObjectLifecycle:
 
     def head(self, kind: Kind, key: Key) -> StoredEntry | None:
         return self._store.find_head(stored_resource(kind), key)
+
+    def list_settled_texts(self, kind: Kind, key: Key) -> Mapping[str, msgspec.Raw]:
+        """What a document for `update` may have in place of decoded fields."""
+        return list_settled_texts(kind, self.head(kind, key))
 
     # --- creating -----------------------------------------------------------------------------------------------------
 
@@ -212,9 +221,9 @@ class ObjectLifecycle:
     def update(
         self, kind: Kind, key: Key, document: Document, options: WriteOptions, subresource: str = ""
     ) -> AcceptedWrite:
-        """PUT: replaces the whole object."""
+        """PUT: replaces the whole object. Of `list_settled_texts`, the document may have some."""
         old = self.head(kind, key)
-        before = versioned_document(kind, old.body) if old is not None else None
+        before = None if old is None else decode_before(kind, old, document, subresource)
         warnings = self._check_request(kind, key[0], document, options, old, before)
         sent = document["metadata"].get("name", "")
         if sent and sent != key[1]:
@@ -260,7 +269,7 @@ class ObjectLifecycle:
         count_generation(kind, document, before)
         if not is_tracked:
             document = self._track_managed_fields(kind, before, document, options, subresource)
-        self._validate(kind, document, before, subresource)
+        self._validate(kind, document, before, subresource, is_spec_sound=old.is_spec_sound)
         if is_unchanged(document, before):
             return AcceptedWrite(200, versioned_body(kind, old.body), warnings=warnings, entry=old)
         if old.terminating and not document["metadata"].get("finalizers") and not has_content(document):
@@ -359,6 +368,7 @@ class ObjectLifecycle:
         if options.dry_run:
             return AcceptedWrite(200, encode(document), entry=entry)
         written, durable = self._store.put(stored_resource(kind), document)
+        written.take_completion(entry)
         return AcceptedWrite(200, versioned_body(kind, written.body), durable, entry=written)
 
     def _check_preconditions(self, kind: Kind, entry: StoredEntry, options: DeletionOptions) -> None:
@@ -395,14 +405,22 @@ class ObjectLifecycle:
             ignored=_NOTHING if subresource else untracked_fields(kind),
         )
 
-    def _validate(self, kind: Kind, document: Document, old: Document | None, subresource: str = "") -> None:
+    def _validate(
+        self,
+        kind: Kind,
+        document: Document,
+        old: Document | None,
+        subresource: str = "",
+        *,
+        is_spec_sound: bool = False,
+    ) -> None:
         errors: list[FieldError] = metadata.validate(kind, document)
         if old is not None:
             errors += metadata.validate_update(document, old)
         if kind.resource == DEFINITIONS:
             errors += self._definitions.validate(document, old)
         if kind.schema is not None:
-            errors += validate_schema(kind, document, old, subresource=subresource)
+            errors += validate_schema(kind, document, old, subresource=subresource, is_spec_sound=is_spec_sound)
         elif not subresource:
             errors += admission.validate(kind, document, old)
         if errors:
@@ -426,4 +444,5 @@ class ObjectLifecycle:
             return AcceptedWrite(code, encode(document), warnings=warnings, entry=old)
         entry, durable = self._store.put(stored_resource(kind), to_stored_document(kind, document))
         entry.completed, entry.completed_by = completed, kind.schema
+        entry.is_spec_sound = has_settled_spec(document)
         return AcceptedWrite(code, versioned_body(kind, entry.body), durable, warnings, entry)

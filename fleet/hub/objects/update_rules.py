@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
+
+import msgspec
 
 from fleet.errors import RequestRefused
 from fleet.hub.kinds.builtin import DEFINITIONS, NAMESPACES
@@ -12,11 +14,14 @@ from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.objects import metadata
 from fleet.hub.schema.equality import is_same
 from fleet.hub.schema.field_errors import RULES_NOT_CHECKED, FieldError
+from fleet.hub.storage.conversion import is_stored_form, versioned_document
 from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.wire import statuses
-from fleet.hub.wire.bodies import encode, unrecognized_body
+from fleet.hub.wire.bodies import NO_TEXTS, decode_bytes, encode, unrecognized_body
 from fleet.hub.wire.options import DeletionOptions
 
+LARGE_SPEC: Final = 64 * 1024
+"""Bytes of an object from which on an unchanged spec is not decoded."""
 _ALWAYS_CHECKED: Final = frozenset({"apiVersion", "kind", "metadata"})
 _STATUS: Final = frozenset({"status"})
 _NOTHING: Final[frozenset[str]] = frozenset()
@@ -36,16 +41,44 @@ def strict_decoding_error(kind: Kind, texts: Iterable[str]) -> RequestRefused:
     )
 
 
-def validate_schema(kind: Kind, document: Document, old: Document | None, *, subresource: str) -> list[FieldError]:
+def validate_schema(
+    kind: Kind, document: Document, old: Document | None, *, subresource: str, is_spec_sound: bool
+) -> list[FieldError]:
     """Validates a custom object against its schema. Rules cannot be evaluated before the object has a name."""
     assert kind.schema is not None, "custom kinds have schemas"
+    sound = ["spec"] if has_settled_spec(document) else []
+    if old is not None and sound and kind.schema.looks_into_spec and not is_spec_sound:
+        spec = {"spec": decode_bytes(document["spec"])}
+        document, old, sound = document | spec, old | spec, []
     nameless = not document["metadata"].get("name")
     if nameless:
         document = document | {"metadata": document["metadata"] | {"name": "nameless"}}
-    errors = kind.schema.validate(document, old, subresource=subresource)
+    errors = kind.schema.validate(document, old, subresource=subresource, sound=sound)
     if nameless and kind.has_rules and RULES_NOT_CHECKED not in errors:
         errors = [*errors, RULES_NOT_CHECKED]
     return errors
+
+
+def list_settled_texts(kind: Kind, old: StoredEntry | None) -> Mapping[str, msgspec.Raw]:
+    """The spec of a large object, as its schema left it: a write need not decode it to leave it as it is."""
+    if old is None or old.completed_by is None or old.completed_by is not kind.schema or not is_stored_form(kind):
+        return NO_TEXTS
+    if len(old.body) < LARGE_SPEC or "spec" not in old.completed or not kind.schema.is_spec_apart:
+        return NO_TEXTS
+    return {name: text for name, text in old.texts().items() if name == "spec"}
+
+
+def has_settled_spec(document: Document) -> bool:
+    """Whether it has the text of the stored one."""
+    return isinstance(document.get("spec"), msgspec.Raw)
+
+
+def decode_before(kind: Kind, old: StoredEntry, document: Document, subresource: str) -> Document:
+    """What a document replaces: with the same texts, or all that there are if a write leaves the spec alone."""
+    if subresource != "status" and not has_settled_spec(document):
+        return versioned_document(kind, old.body)
+    texts = list_settled_texts(kind, old)
+    return old.document_with(texts) if texts else versioned_document(kind, old.body)
 
 
 def settle_fields(kind: Kind, document: Document, old: StoredEntry | None, before: Document | None) -> list[str]:
@@ -54,7 +87,9 @@ def settle_fields(kind: Kind, document: Document, old: StoredEntry | None, befor
     if old is None or before is None or old.completed_by is None or old.completed_by is not kind.schema:
         return []
     names = [name for name in before if name in document and name in old.completed and name not in _ALWAYS_CHECKED]
-    settled = [name for name in names if encode(document[name]) == encode(before[name])]
+    settled = [
+        name for name in names if document[name] is before[name] or encode(document[name]) == encode(before[name])
+    ]
     document.update((name, before[name]) for name in settled)
     return settled
 

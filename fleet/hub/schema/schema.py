@@ -6,7 +6,7 @@ Schemas are structural: they declare the type of every value, and compositions o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ _OF_EVERY_OBJECT: Final[JSONSchema] = {
     "metadata": {"type": "object"},
 }
 _MAIN_FIELDS: Final = ("spec", "status")
+_OF_SEVERAL_FIELDS: Final = ("allOf", "anyOf", "oneOf", "not", "x-kubernetes-validations")
 
 
 def compile_schema(schema: JSONSchema) -> Schema:
@@ -60,6 +61,13 @@ class Schema:
         self._check_embedded: Final = compile_embedded_check(schema)
         self._check_lists: Final = compile_list_check(schema)
         self._check_rules: Final = compile_rules(rooted)
+        self.is_spec_apart: Final = schema.keys().isdisjoint(_OF_SEVERAL_FIELDS)
+        """Whether nothing but its own part of the schema looks into a spec."""
+        self.looks_into_spec: Final = any(
+            compile_check(properties.get("spec") or {}) is not None
+            for compile_check in (compile_embedded_check, compile_list_check, compile_rules)
+        )
+        """Whether a spec that does not change may be the reason for an error."""
         self.is_checked: Final = IS_INSTALLED or not _needs_cel(schema)
         """Whether objects are held to all of it."""
 
@@ -86,10 +94,17 @@ class Schema:
         return self._prune(deepcopy(document))
 
     def validate(
-        self, document: dict[str, Any], old: dict[str, Any] | None = None, *, subresource: str = ""
+        self,
+        document: dict[str, Any],
+        old: dict[str, Any] | None = None,
+        *,
+        subresource: str = "",
+        sound: Collection[str] = (),
     ) -> list[FieldError]:
-        """All errors, except for those in values that are unchanged from `old`."""
+        """All errors but those in values that are unchanged from `old`. Fields of it that are `sound` are not looked at."""
         errors = self._value_errors(document, old, is_status=subresource == "status")
+        if sound and old is not None:
+            document, old = ({name: each[name] for name in each if name not in sound} for each in (document, old))
         errors += self._errors_of(self._check_embedded, document)
         lists = self._errors_of(self._check_lists, document)
         if lists and (old is None or not self._errors_of(self._check_lists, old)):

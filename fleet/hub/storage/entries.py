@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fleet.hub.kinds.kind import Document, Kind
-from fleet.hub.wire.bodies import decode_bytes, encode
+from fleet.hub.wire.bodies import decode_bytes, decode_texts, encode
 
 if TYPE_CHECKING:
     from fleet.hub.schema.schema import Schema
@@ -26,6 +26,7 @@ class StoredEntry:
         "completed",
         "completed_by",
         "finalizers",
+        "is_spec_sound",
         "labels",
         "name",
         "namespace",
@@ -40,7 +41,9 @@ class StoredEntry:
         self.body = body
         self.completed_by: Schema | None = None
         self.completed: frozenset[str] = frozenset()
-        """Top-level fields that this schema pruned and defaulted. Both are set by the write that stored it."""
+        """Top-level fields that this schema pruned and defaulted."""
+        self.is_spec_sound = False
+        """Whether a write that left the spec as it is has found nothing wrong in it. As before, set by that write."""
         self.revision = revision
         self.namespace: str = metadata.get("namespace", "")
         self.name: str = metadata["name"]
@@ -54,22 +57,34 @@ class StoredEntry:
     def key(self) -> tuple[str, str]:
         return (self.namespace, self.name)
 
+    def take_completion(self, other: StoredEntry) -> None:
+        """Of an entry with the same content."""
+        self.completed, self.completed_by = other.completed, other.completed_by
+        self.is_spec_sound = other.is_spec_sound
+
     def document(self) -> Document:
         """A decoded copy, which the caller may modify."""
         decoded: Document = decode_bytes(self.body)
         return decoded
 
+    def texts(self) -> dict[str, msgspec.Raw]:
+        """Of its top-level fields, as stored."""
+        return decode_texts(self.body)
+
     def document_around_content(self) -> Document:
         """As `document`, with all but the metadata as stored: to decode a large object takes long."""
-        fields = _decode_fields(self.body)
+        fields = self.texts()
         return {**fields, "metadata": decode_bytes(fields["metadata"])}
+
+    def document_with(self, texts: Mapping[str, msgspec.Raw]) -> Document:
+        """As `document`, with these of its texts."""
+        if not texts:
+            return self.document()
+        return {name: texts[name] if name in texts else decode_bytes(text) for name, text in self.texts().items()}
 
     def metadata(self) -> Document:
         metadata: Document = self.document_around_content()["metadata"]
         return metadata
-
-
-_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def encode_entry(document: Document, revision: int) -> StoredEntry:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from math import inf
 from typing import Any, Final
 
@@ -14,23 +16,27 @@ from fleet.hub.kinds.kind import Document
 from fleet.hub.wire.statuses import bad_request
 from fleet.nesting import count_brackets, is_nested_deeper
 
+NO_TEXTS: Final[Mapping[str, msgspec.Raw]] = {}
 _NO_KIND: Final = "couldn't get version/kind; json parse error"
 _TYPE_STRUCTURE: Final = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 )
+_UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _DEEPEST: Final = 300  # levels of nesting; deeper documents are refused before they are walked
 _NESTED: Final = f"nested more than {_DEEPEST} levels deep"
 _MOST_YAML_EVENTS: Final = 100_000
 
 encode = msgspec.json.Encoder().encode
 decode_bytes = msgspec.json.Decoder().decode
+decode_texts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+"""The top-level fields of an object, each as it is written."""
 
 
 def decode_object(body: bytes, *, expected: str) -> Document:
     """Decodes a JSON object, with the API server's error messages."""
     try:
         document = decode_bytes(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise unrecognized_body(expected, f"{_NO_KIND}: {_describe_error(body, error)}", body) from error
     if document is None:
         return {}
@@ -41,6 +47,18 @@ def decode_object(body: bytes, *, expected: str) -> Document:
         raise bad_request(f"{what}: {text} ({body[:512].hex()})")
     check_depth(document, containers=count_brackets(body))
     return document
+
+
+def decode_around(body: bytes, known: Mapping[str, msgspec.Raw], *, expected: str) -> Document:
+    """As `decode_object`, but what has the text of a known field is that text: to decode a large one takes long."""
+    with suppress(*_UNREADABLE):
+        texts = decode_texts(body)
+        settled = {name: text for name, text in known.items() if bytes(texts.get(name, b"")) == bytes(text)}
+        if settled:
+            others = {name: decode_bytes(text) for name, text in texts.items() if name not in settled}
+            check_depth(others)
+            return {name: settled.get(name) or others[name] for name in texts}
+    return decode_object(body, expected=expected)
 
 
 def check_depth(document: Any, *, containers: float = inf) -> None:
