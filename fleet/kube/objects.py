@@ -8,8 +8,10 @@ live object. `build_merge_patch` computes the least that has to be sent.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -26,7 +28,7 @@ from fleet.errors import (
 )
 from fleet.kube.api import DEFAULT_DEADLINE, READ_CLASS, WRITE_CLASS, Api, Method, Request
 from fleet.kube.backoff import Jitter
-from fleet.kube.cache.store import Codec, Store
+from fleet.kube.cache.store import Codec, Store, is_older
 from fleet.kube.cache.watch import iter_items, read_head, read_page
 from fleet.kube.resource import STATUS, Resource, key_of
 from fleet.model.views import Observed, V
@@ -40,6 +42,9 @@ Mutation = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 RETRY_DELAYS: Final = (0.010, 0.050, 0.250)
 """Seconds between four attempts."""
+
+_LONGEST_TURN: Final = 1.0
+"""Seconds. Then the next update no longer waits: a conflict is the lesser evil."""
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -57,6 +62,27 @@ class _DeleteResponse(msgspec.Struct, frozen=True):
     details: Details = Details()
 
 
+class Turns:
+    """Of updates of one object: the next one begins with what the last was answered, else it would be a conflict."""
+
+    def __init__(self) -> None:
+        self.in_flight: dict[str, asyncio.Future[None]] = {}
+        """The last update of each, by key."""
+
+    @asynccontextmanager
+    async def take(self, key: str) -> AsyncIterator[None]:
+        before, own = self.in_flight.get(key), asyncio.get_running_loop().create_future()
+        self.in_flight[key] = own
+        try:
+            if before is not None:
+                await asyncio.wait((before,), timeout=_LONGEST_TURN)
+            yield
+        finally:
+            own.set_result(None)
+            if self.in_flight.get(key) is own:
+                del self.in_flight[key]
+
+
 @dataclass(frozen=True, slots=True)
 class Objects(Generic[T]):
     api: Api
@@ -67,6 +93,7 @@ class Objects(Generic[T]):
     call_class: str = WRITE_CLASS
     """Selects the rate limit of writes."""
     deadline: float = DEFAULT_DEADLINE
+    turns: Turns = field(default_factory=Turns)
 
     def with_call_class(self, call_class: str) -> Objects[T]:
         """The same objects, with the rate limit of that class for writes."""
@@ -89,6 +116,16 @@ class Objects(Generic[T]):
         if fresh is not None and self.store is not None:
             self.store.apply_write(fresh)
         return fresh
+
+    def find_newer(self, known: T) -> T:
+        """The object in the store, if it is a later state of this one."""
+        metadata = self.codec.metadata_of(known)
+        held = None if self.store is None else self.store.get(key_of(metadata))
+        if held is None:
+            return known
+        stored = self.codec.metadata_of(held)
+        is_later = is_older(metadata.resource_version, stored.resource_version)
+        return held if is_later and stored.uid == metadata.uid else known
 
     async def list(self, *, namespace: str = "", labels: str = "") -> list[T]:
         """Live, and complete: page after page of one state of the server."""
@@ -277,18 +314,20 @@ async def update_with_retries(
 ) -> Observed[V] | None:
     """The object after the change; None if it is gone.
 
-    The first attempt works on `cached` where it is given. After a failure the object is read live and `change` is
-    called again, so a change must not keep state between calls. The spec is not decoded, and stays as it is.
+    The first attempt works on `cached` where it is given, or on a later state in the store. After a failure the object
+    is read live and `change` is called again, so a change must not keep state between calls. The spec is not decoded,
+    and stays as it is.
     """
 
     async def attempt() -> Observed[V]:
         nonlocal cached
-        present, cached = cached, None
-        present = present or await objects.get(key)
-        wanted = change(present.document_around_spec())
-        if wanted is None:
-            return present
-        return await (objects.replace_status(wanted) if status else objects.replace(wanted))
+        async with objects.turns.take(key):
+            present, cached = cached, None
+            present = await objects.get(key) if present is None else objects.find_newer(present)
+            wanted = change(present.document_around_spec())
+            if wanted is None:
+                return present
+            return await (objects.replace_status(wanted) if status else objects.replace(wanted))
 
     try:
         return await call_with_retries(attempt, retry_policy=retry_policy, on=(Conflict, Unavailable, ServerTimeout))

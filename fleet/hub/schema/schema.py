@@ -101,7 +101,7 @@ class Schema:
         subresource: str = "",
         sound: Collection[str] = (),
     ) -> list[FieldError]:
-        """All errors but those in values that are unchanged from `old`. Fields of it that are `sound` are not looked at."""
+        """All errors but those in values that are unchanged from `old`, of which `sound` fields are not looked at."""
         errors = self._value_errors(document, old, is_status=subresource == "status")
         if sound and old is not None:
             document, old = ({name: each[name] for name in each if name not in sound} for each in (document, old))

@@ -45,8 +45,8 @@ class PlacementStatusWriter:
 
     async def publish(self, context: ReconcileContext, desired: DesiredStatus, *, namespace: str | None) -> None:
         """`namespace` is None if the status is not copied."""
-        before, newest = _see(context.placement), _find_newest(context)
-        written = await self._write_status(context, before if newest is context.placement else _see(newest), desired)
+        before = _see(context.placement)
+        written = await self._write_status(context, before, desired)
         if namespace is not None:
             synced = await self._sync_copy(context, written, namespace=namespace)
             written = await self._write_status(context, written, desired.with_synced(synced))
@@ -70,14 +70,17 @@ class PlacementStatusWriter:
 
         async def attempt() -> _Seen:
             nonlocal current
-            now, current = current or _see(await objects.get(context.key)), None
-            placement, metadata = now.placement, now.placement.view.metadata
-            if metadata.generation != context.generation or metadata.uid != context.uid:
-                raise StaleInputs(f"placement {context.key} was changed meanwhile")
-            wanted = build_status(desired, placement, now.status, prefix=context.prefix, now=self._now())
-            if is_same_but_for_times(wanted, now.status):
-                return now
-            return _see(await objects.replace_status({**placement.document_around_spec(), "status": wanted}))
+            async with objects.turns.take(context.key):
+                known, current = current, None
+                placement = objects.find_newer(known.placement) if known else await objects.get(context.key)
+                now = known if known and placement is known.placement else _see(placement)
+                metadata = placement.view.metadata
+                if metadata.generation != context.generation or metadata.uid != context.uid:
+                    raise StaleInputs(f"placement {context.key} was changed meanwhile")
+                wanted = build_status(desired, placement, now.status, prefix=context.prefix, now=self._now())
+                if is_same_but_for_times(wanted, now.status):
+                    return now
+                return _see(await objects.replace_status({**placement.document_around_spec(), "status": wanted}))
 
         return await call_with_retries(
             attempt, retry_policy=self._retry_policy, on=(Conflict, Unavailable, ServerTimeout)
@@ -85,9 +88,3 @@ class PlacementStatusWriter:
 
     def _now(self) -> str:
         return format_timestamp(epoch_nanoseconds(self._clock))
-
-
-def _find_newest(context: ReconcileContext) -> Observed[Placement]:
-    """The scheduler adds its finalizer while a new placement is reconciled; the older object would be a conflict."""
-    stored = None if context.reads_live else context.kinds.placements.store.get(context.key)
-    return stored if stored is not None and stored.view.metadata.uid == context.uid else context.placement

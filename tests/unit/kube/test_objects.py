@@ -23,8 +23,8 @@ from fleet.kube.api import Method, Request
 from fleet.kube.cache.store import Codec, build_codec
 from fleet.kube.objects import Objects, RetryPolicy, build_merge_patch, call_with_retries, update_with_retries
 from fleet.model.views import MemberCluster, Metadata
-from tests.fake_hub import Answered, FakeHub, Lost, in_turn
-from tests.faults.scripted import Refuse
+from tests.fake_hub import Answered, FakeHub, Lost, Slow, in_turn
+from tests.faults.scripted import Hang, Refuse
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 from tests.faults.watching import CLUSTERS, Cluster, a_store
 
@@ -312,6 +312,68 @@ async def test_endless_conflicts_are_given_up_after_four_attempts() -> None:
         await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE)
     puts = [at for at, request in zip(server.times, server.requests, strict=True) if request.method is Method.PUT]
     assert [later - puts[0] for later in puts] == pytest.approx([0, 0.01, 0.06, 0.31])
+
+
+@virtual
+async def test_updates_of_one_object_are_no_conflict() -> None:
+    server = FakeHub()
+    objects = objects_on(server, cached=True)
+    seen = await objects.create({"metadata": {"name": "c1"}})
+    await asyncio.gather(
+        *(
+            update_with_retries(each, "c1", labelled(key, "x"), retry_policy=PATIENCE, cached=seen)
+            for each, key in ((objects, "a"), (objects.with_call_class("evict"), "b"), (objects, "c"))
+        )
+    )
+    assert server.objects[PATH]["metadata"]["labels"] == {"a": "x", "b": "x", "c": "x"}
+    assert [request.method for request in server.requests] == [Method.POST, *[Method.PUT] * 3]
+
+
+@virtual
+async def test_updates_of_several_objects_do_not_wait_for_each_other() -> None:
+    server = FakeHub()
+    objects = objects_on(server, cached=True)
+    seen = [await objects.create({"metadata": {"name": name}}) for name in ("c1", "c2")]
+    server.fault = lambda _: Slow(before=0.5)
+    await asyncio.gather(
+        *(
+            update_with_retries(objects, name, labelled("a", "x"), retry_policy=PATIENCE, cached=each)
+            for name, each in zip(("c1", "c2"), seen, strict=True)
+        )
+    )
+    assert server.times[2:] == [0.0, 0.0]
+
+
+@virtual
+@pytest.mark.parametrize("ends", ["by cancellation", "by a refusal", "late"])
+async def test_an_update_that_comes_to_nothing_holds_up_no_other(ends: str) -> None:
+    server = FakeHub()
+    objects = objects_on(server, cached=True)
+    seen = await objects.create({"metadata": {"name": "c1"}})
+    server.fault = in_turn(Refuse(403) if ends == "by a refusal" else Hang())
+    updates = [
+        asyncio.create_task(update_with_retries(objects, "c1", labelled(key, "x"), retry_policy=PATIENCE, cached=seen))
+        for key in ("a", "b", "c")
+    ]
+    await asyncio.sleep(0.1)
+    if ends == "by cancellation":
+        updates[1].cancel()
+        updates[0].cancel()
+    *_, last = await asyncio.gather(*updates, return_exceptions=True)
+    assert not isinstance(last, BaseException)
+    assert server.objects[PATH]["metadata"]["labels"]["c"] == "x"
+    assert server.times[-1] < 3.0
+    assert not objects.turns.in_flight
+
+
+@virtual
+async def test_an_update_begins_with_no_other_object_of_that_name() -> None:
+    server = FakeHub()
+    objects = objects_on(server, cached=True)
+    seen = await objects.create({"metadata": {"name": "c1", "uid": "first"}})
+    await objects.delete("c1")
+    await objects.create({"metadata": {"name": "c1", "uid": "second"}})
+    assert objects.find_newer(seen) is seen
 
 
 @virtual

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -10,9 +11,11 @@ import pytest
 
 from fleet.errors import StaleInputs
 from fleet.kube.api import Method
+from fleet.kube.objects import RetryPolicy, update_with_retries
+from fleet.model.placement_key import PlacementKey
 from fleet.placement.status.placement_status import is_same_but_for_times
-from tests.fake_hub import Json
-from tests.faults.virtual import virtual, within
+from tests.fake_hub import Json, Slow, in_turn
+from tests.faults.virtual import no_jitter, virtual, within
 from tests.unit.placement.workbench import (
     ROLLED_OUT,
     RUNNING,
@@ -517,6 +520,39 @@ async def test_a_finalizer_added_meanwhile_is_no_conflict_where_the_cache_has_it
         bench.hub.forget_requests()
         await bench.reconciler.reconcile("web")
         assert [request for request in bench.hub.requests if request.method is Method.GET] == []
+        assert bench.condition("Scheduled")[1] == "SchedulePending"
+
+
+@virtual
+async def test_a_finalizer_that_is_being_added_is_no_conflict() -> None:
+    async with Workbench() as bench:
+        a_placement(bench.hub, policy=pick_n(1))
+        await bench.catch_up()
+        kinds = bench.caches.kinds_of(PlacementKey.parse("web"))
+        adding = set()
+
+        async def add_finalizer() -> None:
+            bench.hub.fault = in_turn(Slow(before=0.2))
+            finalizers = ["kubernetes-fleet.io/crp-cleanup", "a/b"]
+            adding.add(
+                asyncio.create_task(
+                    update_with_retries(
+                        kinds.placements.objects,
+                        "web",
+                        lambda document: {**document, "metadata": {**document["metadata"], "finalizers": finalizers}},
+                        retry_policy=RetryPolicy(bench.clock, no_jitter),
+                        cached=kinds.placements.store.get("web"),
+                    )
+                )
+            )
+            await asyncio.sleep(0)
+
+        bench.content.meanwhile = add_finalizer
+        bench.hub.forget_requests()
+        await bench.reconciler.reconcile("web")
+        assert [task.exception() for task in adding] == [None]
+        assert [request for request in bench.hub.requests if request.method is Method.GET] == []
+        assert "a/b" in bench.hub.get(WEB)["metadata"]["finalizers"]
         assert bench.condition("Scheduled")[1] == "SchedulePending"
 
 
