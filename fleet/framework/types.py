@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from string import Formatter
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
@@ -42,6 +44,16 @@ class Reason:
     details that `form` does not contain."""
     about_cluster_only: bool = False
     """Message and details mention no other cluster: they need no redaction."""
+
+    @property
+    def mentions_details(self) -> bool:
+        """In its message."""
+        return not _list_fields(self.form) <= {"plugin"}
+
+
+@cache
+def _list_fields(form: str) -> frozenset[str]:
+    return frozenset(name for _, name, _, _ in Formatter().parse(form) if name is not None)
 
 
 class ReasonTable:

@@ -212,14 +212,21 @@ class Verdicts:
             return None if self.fill is None else self.fill.plugin
         return self.judges[rejection.plugin].name
 
-    def status(self, row: int) -> Status | None:
-        """Why a row was rejected, in full; None for a row alive. Equal statuses are one object."""
+    def status(self, row: int, *, is_brief: bool = False) -> Status | None:
+        """Why a row was rejected; None for a row alive. Equal statuses are one object. A brief one lacks details that
+        its message does not mention: for a large policy they take long to find."""
         rejection = self.rejection(row)
-        return self.fill if rejection is None else self._status(rejection, row)
+        if rejection is None:
+            return self.fill
+        if is_brief and rejection.verdict.statuses is None:
+            number = rejection.reason_of(row)
+            if not self.judges[rejection.plugin].reasons[number].mentions_details:
+                return self._describe(rejection, number, NO_DETAILS)
+        return self._status(rejection, row)
 
-    def status_by_name(self, cluster: str) -> Status | None:
+    def status_by_name(self, cluster: str, *, is_brief: bool = False) -> Status | None:
         row = self.frame.row_of(cluster)
-        return self.fill if row is None else self.status(row)
+        return self.fill if row is None else self.status(row, is_brief=is_brief)
 
     def counts(self) -> Mapping[tuple[str, str], int]:
         """How many clusters each (plugin, reason) rejected first."""
@@ -275,11 +282,15 @@ class Verdicts:
         return latest[1]
 
     def _build_status(self, rejection: FilterRejection, row: int) -> Status:
-        judge, number = self.judges[rejection.plugin], rejection.reason_of(row)
+        number = rejection.reason_of(row)
         if rejection.verdict.statuses is not None:
-            given = replace(rejection.verdict.statuses[number - 1], plugin=judge.name)
+            given = replace(rejection.verdict.statuses[number - 1], plugin=self.judges[rejection.plugin].name)
             return self._texts.setdefault((rejection.plugin, 0, repr(given)), given)
-        reason, details = judge.reasons[number], self._details(rejection, row)
+        return self._describe(rejection, number, self._details(rejection, row))
+
+    def _describe(self, rejection: FilterRejection, number: int, details: Mapping[str, Any]) -> Status:
+        judge = self.judges[rejection.plugin]
+        reason = judge.reasons[number]
         text = reason.form.format_map({"plugin": judge.name, **details})
         key = (rejection.plugin, number, repr(sorted(details.items(), key=repr)))
         known = self._texts.get(key)

@@ -49,7 +49,7 @@ from fleet.scheduler.groups.growing_overlay import Overlay
 from fleet.scheduler.preemption.preemptions import Preemptions
 from fleet.scheduler.profiles.frameworks import Frameworks
 from fleet.scheduler.requests import PARTS_ON_LOOP, RequestCache
-from fleet.scheduler.telemetry.kubernetes_events import FAILED, SchedulingEvents
+from fleet.scheduler.telemetry.kubernetes_events import FAILED, MOST_MISTAKES, SchedulingEvents
 from fleet.worker_thread import WorkerThread
 
 log = structlog.get_logger(__name__)
@@ -526,7 +526,7 @@ class AttemptRunner:
         try:
             mistakes: Sequence[Mistake] = ()
             if inputs is not None and not decision.request.problems:
-                find = partial(find_mistakes, decision.request, decision.frame, inputs.profile)
+                find = partial(find_mistakes, decision.request, decision.frame, inputs.profile, most=MOST_MISTAKES)
                 mistakes = await self._thread.run(find) if scope.is_large else find()
             self._events.report_decision(scope.kinds, scope.placement, decision, mistakes)
         except Exception:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -39,18 +39,19 @@ class Mistake(msgspec.Struct, frozen=True, gc=False):
 
 
 def find_mistakes(
-    request: PlacementRequest, frame: Frame, profile: CompiledProfile, *, rows: int | None = None
+    request: PlacementRequest, frame: Frame, profile: CompiledProfile, *, most: int
 ) -> tuple[Mistake, ...]:
-    """Each once, in the order of the policy. `rows` are the clusters that the caller may read: all without."""
-    names = find_unknown_names(request, frame, profile, rows=rows)
-    return (*names, *find_other_mistakes(request, frame, profile, rows=rows))
+    """Each once, in the order of the policy: the first of them, which may be tens of thousands."""
+    names = tuple(islice(find_unknown_names(request, frame, profile), most))
+    others = find_other_mistakes(request, frame, profile) if len(names) < most else ()
+    return (*names, *others)[:most]
 
 
 def find_unknown_names(
     request: PlacementRequest, frame: Frame, profile: CompiledProfile, *, rows: int | None = None
 ) -> Iterator[Mistake]:
     """Each once: a large policy may have tens of thousands. An empty fleet has no names at all, so nothing is compared
-    with it."""
+    with it. `rows` are the clusters that the caller may read: all without."""
     names = FleetNames(frame, frame.valid if rows is None else frame.valid & rows)
     listed = set[tuple[str, str, str]]()
     for mistake in _find_unknown_names(request, profile, names) if names.clusters else ():

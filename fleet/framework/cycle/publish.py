@@ -120,7 +120,7 @@ def _list_filtered(last: Round, decision: Decision, budget: int) -> Iterator[Clu
         rows = rows[np.argpartition(ranks, budget)[:budget]] if budget else rows[:0]
         ranks = frame.names.rank[rows]
     for row in rows[np.argsort(ranks)].tolist():
-        status = verdicts.status(row)
+        status = verdicts.status(row, is_brief=True)
         if status is not None:
             yield ClusterDecision(frame.name(row), False, published_text(status))
 
@@ -131,7 +131,7 @@ def _list_fixed(decision: Decision) -> Iterator[ClusterDecision]:
         yield ClusterDecision(target.cluster, True, selected_reason(target.cluster, None))
     for name in decision.invalid:
         verdicts = decision.fixed_verdicts
-        status = None if verdicts is None else verdicts.status_by_name(name)
+        status = None if verdicts is None else verdicts.status_by_name(name, is_brief=True)
         yield ClusterDecision(name, False, invalid_reason(name, message_of(status)))
     for name in decision.missing:
         yield ClusterDecision(name, False, missing_reason(name))

@@ -33,10 +33,27 @@ def read(document: bytes) -> Any:
 
 
 def write(value: Any) -> bytes:
-    text = msgspec.json.encode(value, order="deterministic", enc_hook=_encode_verbatim)
+    return escape(_encode_sorted(value))
+
+
+def sort(value: Any) -> Any:
+    """For `write_in_order`: it sorts no keys."""
+    return msgspec.Raw(_encode_sorted(value)) if isinstance(value, dict | list) and value else value
+
+
+def write_in_order(value: Any) -> bytes:
+    """With keys as they come, and without escapes."""
+    return msgspec.json.encode(value, enc_hook=_encode_verbatim)
+
+
+def escape(text: bytes) -> bytes:
     for character, escape in _ESCAPED:
         text = text.replace(character, escape)
     return text
+
+
+def _encode_sorted(value: Any) -> bytes:
+    return msgspec.json.encode(value, order="deterministic", enc_hook=_encode_verbatim)
 
 
 def canonical(document: bytes) -> bytes:

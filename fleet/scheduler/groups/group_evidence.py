@@ -103,5 +103,5 @@ def list_rejections(verdicts: Verdicts | None) -> Iterator[Rejections]:
             reason=reason,
             count=members.bit_count(),
             clusters=tuple(map(verdicts.frame.name, first)),
-            message=message_of(verdicts.status(first[0])),
+            message=message_of(verdicts.status(first[0], is_brief=True)),
         )

@@ -37,8 +37,8 @@ POLICY_REMARKED: Final = "PolicyRemarked"
 _NAMES_SHOWN: Final = 10
 _MOST_REMARKED: Final = 8
 """Sets of mistakes that are reported for one policy: clusters come and go, and names with them."""
-_MOST_COMPARED: Final = 1_000
-"""Of two sets of mistakes, the first that are compared."""
+MOST_MISTAKES: Final = 1_000
+"""The first that are looked for, and compared: a large policy may have tens of thousands."""
 
 
 class EventSink(Protocol):
@@ -154,8 +154,7 @@ class SchedulingEvents:
         A new leader does not repeat what the former one reported with its decision."""
         request = decision.request
         policy = (request.snapshot_uid, request.snapshot_generation, request.wanted)
-        compared = mistakes[:_MOST_COMPARED]
-        names = frozenset((mistake.kind, mistake.field, mistake.subject, mistake.value) for mistake in compared)
+        names = frozenset((mistake.kind, mistake.field, mistake.subject, mistake.value) for mistake in mistakes)
         remarked = self._remarked.get(request.key)
         if remarked is None and _find_published(decision) is not None:
             self._remarked[request.key] = _Remarked(policy, {names})
@@ -176,9 +175,9 @@ class _Remarked(NamedTuple):
 
 def _describe_mistakes(mistakes: Sequence[Mistake], decision: Decision) -> str:
     shown = describe_mistakes(mistakes[:_NAMES_SHOWN], decision.frame)
-    more = len(mistakes) - len(shown)
+    more, at_least = len(mistakes) - len(shown), "at least " if len(mistakes) == MOST_MISTAKES else ""
     sentences = [f"{remark.message}{'' if remark.message.endswith('?') else '.'}" for remark in shown]
-    return " ".join([*sentences, *([f"… and {more} more"] if more else [])])
+    return " ".join([*sentences, *([f"… and {at_least}{more} more"] if more else [])])
 
 
 def _describe(error: Exception) -> str:

@@ -15,7 +15,7 @@ from fleet.framework.cycle.runner import Narrowing
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.state import CycleState
-from fleet.framework.status import Code, Status
+from fleet.framework.status import Code, Status, published_text
 from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
 from fleet.framework.verdicts import ALIVE, Verdicts
 from fleet.snapshot import Frame
@@ -23,8 +23,9 @@ from fleet.snapshot.columns.bitset import from_bools
 from fleet.snapshot.sidedata import PlacedBinding
 from fleet.snapshot.table import overlay
 from plugins import IN_TREE
+from plugins.affinity.cluster_affinity import ClusterAffinityPlugin
 from plugins.default_profile import compile_default
-from tests.builders import a_binding, a_cluster, a_frame, a_policy, clusters, names_in
+from tests.builders import a_binding, a_cluster, a_frame, a_policy, clusters, label, names_in
 from tests.doubles import (
     Answering,
     Rejecting,
@@ -317,6 +318,33 @@ def test_F3_133_nobody_is_asked_to_explain_while_deciding(seed: int, monkeypatch
     decision = decided(inp.frame, inp.request, *inp.bindings, profile=inp.profile, now=inp.now)
 
     assert len(decision.digest) == 32
+
+
+def test_a_status_is_explained_for_its_text_only_where_the_text_has_details(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def explaining(*_: object) -> None:
+        raise AssertionError("a row was explained")
+
+    fleet = a_frame(a_cluster("a").labelled(env="test"), a_cluster("b").tainted("gpu"))
+    decision = decided(fleet, a_policy().pick_n(1).require(label("env", "In", "prod")), profile=compile_default())
+    monkeypatch.setattr(ClusterAffinityPlugin, "build_row_explainer", explaining)
+    assert decision.published is not None
+    assert len(decision.published.decisions) == 2
+    assert decision.verdicts is not None
+    with pytest.raises(AssertionError, match="explained"):
+        decision.verdicts.status(0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_brief_status_has_the_text_of_the_full_one(seed: int) -> None:
+    inp = decision_input(random_scenario(seed))
+    decision = decided(inp.frame, inp.request, *inp.bindings, profile=inp.profile, now=inp.now)
+    for each in decision.rounds:
+        for name in inp.frame.names.ordered:
+            brief = each.verdicts.status_by_name(name, is_brief=True)
+            full = each.verdicts.status_by_name(name)
+            assert (brief and published_text(brief)) == (full and published_text(full))
 
 
 # --- nobody filters ---------------------------------------------------------------------------------------------------

@@ -86,6 +86,18 @@ def test_every_field_of_a_policy_has_its_place() -> None:
     assert policy_hash(policy) == sha256(text)
 
 
+def test_a_list_of_thousands_is_encoded_like_a_short_one() -> None:
+    expressions = [{"operator": "Exists", "key": f"k{number}"} for number in range(2_001)]
+    term = {"labelSelector": {"matchExpressions": expressions}}
+    policy = {"affinity": {"clusterAffinity": {REQUIRED: {"clusterSelectorTerms": [term]}}}}
+    listed = ",".join(f'{{"key":"k{number}","operator":"Exists"}}' for number in range(2_001))
+    text = (
+        '{"affinity":{"clusterAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"clusterSelectorTerms":['
+        f'{{"labelSelector":{{"matchExpressions":[{listed}]}}}}]}}}}}}}}'
+    )
+    assert policy_hash(policy) == sha256(text)
+
+
 def test_the_number_of_clusters_does_not_count() -> None:
     assert policy_hash({"placementType": "PickN", "numberOfClusters": 1}) == policy_hash({"placementType": "PickN"})
     assert are_policies_equal({"placementType": "PickN", "numberOfClusters": 1}, {"placementType": "PickN"})

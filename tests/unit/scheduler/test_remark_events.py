@@ -6,13 +6,23 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from fleet.explain.remarks import mistakes
 from fleet.explain.remarks.mistakes import find_mistakes
 from fleet.framework.cycle.decision import Decision
 from fleet.kube.events import ObjectReference
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Condition, Metadata, PolicySnapshotStatus
-from fleet.scheduler.telemetry.kubernetes_events import POLICY_REMARKED, SchedulingEvents
+from fleet.model.views import (
+    ClusterSelectorTerm,
+    Condition,
+    LabelSelector,
+    Metadata,
+    PolicySnapshotStatus,
+    SelectorRequirement,
+)
+from fleet.scheduler.telemetry.kubernetes_events import MOST_MISTAKES, POLICY_REMARKED, SchedulingEvents
 from tests.builders import PLACEMENT, ClusterBuilder, PolicyBuilder, a_cluster, a_policy, label
 from tests.unit.explain.questions import DEFAULT, ask
 
@@ -38,8 +48,8 @@ def decide(policy: PolicyBuilder, *fleet: ClusterBuilder) -> Decision:
 
 def report(events: SchedulingEvents, *decisions: Decision) -> None:
     for decision in decisions:
-        mistakes = find_mistakes(decision.request, decision.frame, DEFAULT)
-        events.report_decision(KINDS, WEB, decision, mistakes)
+        found = find_mistakes(decision.request, decision.frame, DEFAULT, most=MOST_MISTAKES)
+        events.report_decision(KINDS, WEB, decision, found)
 
 
 def test_all_mistakes_of_a_policy_are_one_event() -> None:
@@ -114,3 +124,24 @@ def test_of_the_mistakes_of_a_large_policy_the_first_thousand_are_compared() -> 
         report(events, decide(policy))
 
     assert len(sink.messages) == 2
+    assert sink.messages[0].endswith("… and at least 990 more")
+
+
+def test_after_the_first_mistakes_no_others_are_looked_for() -> None:
+    both = tuple(SelectorRequirement("env", *rest) for rest in (("In", ("prod",)), ("DoesNotExist", ())))
+    policy = a_policy().require(ClusterSelectorTerm(LabelSelector(match_expressions=both)))
+    decision = decide(policy.tolerate("nowhere", operator="Exists"))
+    first, both_kinds, everything = (
+        find_mistakes(decision.request, decision.frame, DEFAULT, most=most) for most in (1, 2, 9)
+    )
+    assert [mistake.kind for mistake in both_kinds] == ["unknown-taint", "contradiction"]
+    assert (first, both_kinds) == (everything[:1], everything[:2])
+
+
+def test_where_names_suffice_no_contradictions_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("contradictions were looked for")
+
+    decision = decide(WRONG)
+    monkeypatch.setattr(mistakes, "find_other_mistakes", refuse)
+    assert len(find_mistakes(decision.request, decision.frame, DEFAULT, most=2)) == 2
