@@ -71,16 +71,24 @@ class Turns:
 
     @asynccontextmanager
     async def take(self, key: str) -> AsyncIterator[None]:
-        before, own = self.in_flight.get(key), asyncio.get_running_loop().create_future()
+        last, own = self.in_flight.get(key), asyncio.get_running_loop().create_future()
         self.in_flight[key] = own
         try:
-            if before is not None:
-                await asyncio.wait((before,), timeout=_LONGEST_TURN)
+            await _wait_for(last)
             yield
         finally:
             own.set_result(None)
             if self.in_flight.get(key) is own:
                 del self.in_flight[key]
+
+    async def wait(self, key: str) -> None:
+        """Without a turn of one's own: for updates that may wait long for their rate limit."""
+        await _wait_for(self.in_flight.get(key))
+
+
+async def _wait_for(last: asyncio.Future[None] | None) -> None:
+    if last is not None:
+        await asyncio.wait((last,), timeout=_LONGEST_TURN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,17 +70,17 @@ class PlacementStatusWriter:
 
         async def attempt() -> _Seen:
             nonlocal current
-            async with objects.turns.take(context.key):
-                known, current = current, None
-                placement = objects.find_newer(known.placement) if known else await objects.get(context.key)
-                now = known if known and placement is known.placement else _see(placement)
-                metadata = placement.view.metadata
-                if metadata.generation != context.generation or metadata.uid != context.uid:
-                    raise StaleInputs(f"placement {context.key} was changed meanwhile")
-                wanted = build_status(desired, placement, now.status, prefix=context.prefix, now=self._now())
-                if is_same_but_for_times(wanted, now.status):
-                    return now
-                return _see(await objects.replace_status({**placement.document_around_spec(), "status": wanted}))
+            await objects.turns.wait(context.key)
+            known, current = current, None
+            placement = objects.find_newer(known.placement) if known else await objects.get(context.key)
+            now = known if known and placement is known.placement else _see(placement)
+            metadata = placement.view.metadata
+            if metadata.generation != context.generation or metadata.uid != context.uid:
+                raise StaleInputs(f"placement {context.key} was changed meanwhile")
+            wanted = build_status(desired, placement, now.status, prefix=context.prefix, now=self._now())
+            if is_same_but_for_times(wanted, now.status):
+                return now
+            return _see(await objects.replace_status({**placement.document_around_spec(), "status": wanted}))
 
         return await call_with_retries(
             attempt, retry_policy=self._retry_policy, on=(Conflict, Unavailable, ServerTimeout)
