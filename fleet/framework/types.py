@@ -48,12 +48,13 @@ class Reason:
     @property
     def mentions_details(self) -> bool:
         """In its message."""
-        return not _list_fields(self.form) <= {"plugin"}
+        return _has_more_than_plugin(self.form)
 
 
 @cache
-def _list_fields(form: str) -> frozenset[str]:
-    return frozenset(name for _, name, _, _ in Formatter().parse(form) if name is not None)
+def _has_more_than_plugin(form: str) -> bool:
+    fields = [(name, format_spec) for _, name, format_spec, _ in Formatter().parse(form) if name is not None]
+    return any(name != "plugin" or "{" in (format_spec or "") for name, format_spec in fields)
 
 
 class ReasonTable:

@@ -291,7 +291,7 @@ class Verdicts:
     def _describe(self, rejection: FilterRejection, number: int, details: Mapping[str, Any]) -> Status:
         judge = self.judges[rejection.plugin]
         reason = judge.reasons[number]
-        text = reason.form.format_map({"plugin": judge.name, **details})
+        text = reason.form.format_map({**details, "plugin": judge.name})
         key = (rejection.plugin, number, repr(sorted(details.items(), key=repr)))
         known = self._texts.get(key)
         if known is None:

@@ -43,8 +43,8 @@ Mutation = Callable[[dict[str, Any]], dict[str, Any] | None]
 RETRY_DELAYS: Final = (0.010, 0.050, 0.250)
 """Seconds between four attempts."""
 
-_LONGEST_TURN: Final = 1.0
-"""Seconds. Then the next update no longer waits: a conflict is the lesser evil."""
+_LONGEST_WAIT: Final = 0.25
+"""Seconds for a turn. Then an update no longer waits: a conflict is the lesser evil."""
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -63,7 +63,8 @@ class _DeleteResponse(msgspec.Struct, frozen=True):
 
 
 class Turns:
-    """Of updates of one object: the next one begins with what the last was answered, else it would be a conflict."""
+    """Of updates of one object: the next one begins with what the last was answered, if there is a store. Beside it, it
+    would be a conflict."""
 
     def __init__(self) -> None:
         self.in_flight: dict[str, asyncio.Future[None]] = {}
@@ -77,9 +78,15 @@ class Turns:
             await _wait_for(last)
             yield
         finally:
-            own.set_result(None)
-            if self.in_flight.get(key) is own:
-                del self.in_flight[key]
+            if last is None or last.done():
+                self._end(key, own)
+            else:  # one that was cancelled, or has waited too long
+                last.add_done_callback(lambda _: self._end(key, own))
+
+    def _end(self, key: str, own: asyncio.Future[None]) -> None:
+        own.set_result(None)
+        if self.in_flight.get(key) is own:
+            del self.in_flight[key]
 
     async def wait(self, key: str) -> None:
         """Without a turn of one's own: for updates that may wait long for their rate limit."""
@@ -88,7 +95,7 @@ class Turns:
 
 async def _wait_for(last: asyncio.Future[None] | None) -> None:
     if last is not None:
-        await asyncio.wait((last,), timeout=_LONGEST_TURN)
+        await asyncio.wait((last,), timeout=_LONGEST_WAIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ class Mistake(msgspec.Struct, frozen=True, gc=False):
 def find_mistakes(
     request: PlacementRequest, frame: Frame, profile: CompiledProfile, *, most: int
 ) -> tuple[Mistake, ...]:
-    """Each once, in the order of the policy: the first of them, which may be tens of thousands."""
+    """The first of them, each once, in the order of the policy. Where unknown names are enough, nothing else is looked
+    for: a large policy may have tens of thousands."""
     names = tuple(islice(find_unknown_names(request, frame, profile), most))
     others = find_other_mistakes(request, frame, profile) if len(names) < most else ()
     return (*names, *others)[:most]

@@ -46,14 +46,17 @@ def validate_schema(
 ) -> list[FieldError]:
     """Validates a custom object against its schema. Rules cannot be evaluated before the object has a name."""
     assert kind.schema is not None, "custom kinds have schemas"
-    sound = ["spec"] if has_settled_spec(document) else []
-    if old is not None and sound and kind.schema.looks_into_spec and not is_spec_sound:
+    if old is not None and has_settled_spec(document):
+        is_skipped = is_spec_sound or not kind.schema.has_spec_rules
+        if is_skipped and not kind.schema.validate(document, old, subresource=subresource, sound=("spec",)):
+            return []
+        # What is refused is refused as if nothing had been skipped.
         spec = {"spec": decode_bytes(document["spec"])}
-        document, old, sound = document | spec, old | spec, []
+        document, old = document | spec, old | spec
     nameless = not document["metadata"].get("name")
     if nameless:
         document = document | {"metadata": document["metadata"] | {"name": "nameless"}}
-    errors = kind.schema.validate(document, old, subresource=subresource, sound=sound)
+    errors = kind.schema.validate(document, old, subresource=subresource)
     if nameless and kind.has_rules and RULES_NOT_CHECKED not in errors:
         errors = [*errors, RULES_NOT_CHECKED]
     return errors

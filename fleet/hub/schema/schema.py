@@ -63,11 +63,7 @@ class Schema:
         self._check_rules: Final = compile_rules(rooted)
         self.is_spec_apart: Final = schema.keys().isdisjoint(_OF_SEVERAL_FIELDS)
         """Whether nothing but its own part of the schema looks into a spec."""
-        self.looks_into_spec: Final = any(
-            compile_check(properties.get("spec") or {}) is not None
-            for compile_check in (compile_embedded_check, compile_list_check, compile_rules)
-        )
-        """Whether a spec that does not change may be the reason for an error."""
+        self.has_spec_rules: Final = compile_rules(properties.get("spec") or {}) is not None
         self.is_checked: Final = IS_INSTALLED or not _needs_cel(schema)
         """Whether objects are held to all of it."""
 

@@ -43,7 +43,7 @@ class StoredEntry:
         self.completed: frozenset[str] = frozenset()
         """Top-level fields that this schema pruned and defaulted."""
         self.is_spec_sound = False
-        """Whether a write that left the spec as it is has found nothing wrong in it. As before, set by that write."""
+        """Whether all rules held in a write that left the spec as it is. Set by that write, too."""
         self.revision = revision
         self.namespace: str = metadata.get("namespace", "")
         self.name: str = metadata["name"]

@@ -54,11 +54,17 @@ def decode_around(body: bytes, known: Mapping[str, msgspec.Raw], *, expected: st
     with suppress(*_UNREADABLE):
         texts = decode_texts(body)
         settled = {name: text for name, text in known.items() if bytes(texts.get(name, b"")) == bytes(text)}
-        if settled:
+        if settled and _is_all_of(body, texts):
             others = {name: decode_bytes(text) for name, text in texts.items() if name not in settled}
             check_depth(others)
             return {name: settled.get(name) or others[name] for name in texts}
     return decode_object(body, expected=expected)
+
+
+def _is_all_of(body: bytes, texts: Mapping[str, msgspec.Raw]) -> bool:
+    """Not if a field is there twice: the first one would not be looked at. With spaces between fields it is unknown."""
+    marks = len("{}") + len(":,") * len(texts) - len(",")
+    return len(body) == marks + sum(len(encode(name)) + len(bytes(text)) for name, text in texts.items())
 
 
 def check_depth(document: Any, *, containers: float = inf) -> None:

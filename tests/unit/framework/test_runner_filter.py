@@ -336,6 +336,36 @@ def test_a_status_is_explained_for_its_text_only_where_the_text_has_details(
         decision.verdicts.status(0)
 
 
+def test_a_fixed_cluster_is_not_explained_for_a_text_without_details(monkeypatch: pytest.MonkeyPatch) -> None:
+    def explaining(*_: object) -> None:
+        raise AssertionError("a row was explained")
+
+    for _, plugin in IN_TREE:
+        for name in ("explain_row", "build_row_explainer"):
+            if hasattr(plugin, name):
+                monkeypatch.setattr(plugin, name, explaining)
+    fleet = a_frame(a_cluster("a").leaving())
+    decision = decided(fleet, a_policy().pick_fixed("a"), profile=compile_default())
+    assert decision.published is not None
+    assert "left the fleet" in decision.published.decisions[0].reason
+
+
+@pytest.mark.parametrize(
+    "form, mentions",
+    [
+        ("no", False),
+        ("{plugin} says no", False),
+        ("{plugin:>9}, {{a}}", False),
+        ("{a}", True),
+        ("{a.b!r}", True),
+        ("{plugin.a}", True),
+        ("{plugin:{a}}", True),
+    ],
+)
+def test_the_details_that_a_message_mentions(form: str, mentions: bool) -> None:
+    assert Reason("No", Code.UNSCHEDULABLE, form).mentions_details is mentions
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_a_brief_status_has_the_text_of_the_full_one(seed: int) -> None:
     inp = decision_input(random_scenario(seed))

@@ -126,7 +126,10 @@ def test_a_rule_that_holds_for_changes_only_is_told_each_time(ask: Asker) -> Non
 
 
 def test_rules_above_see_the_spec_of_each_write(ask: Asker) -> None:
-    rule = {"rule": "!has(self.status) || !self.status.ready || self.spec.n == 2", "message": "not ready yet"}
+    rule = {
+        "rule": "!has(self.status) || !self.status.ready || !has(self.spec) || self.spec.n == 2",
+        "message": "not ready yet",
+    }
     define(ask, schema_of({}, **{"x-kubernetes-validations": [rule]}))
     document = write_long(ask)
     document["metadata"]["finalizers"] = []
@@ -157,6 +160,39 @@ def test_a_spec_that_is_sent_twice_counts_as_the_last(ask: Asker) -> None:
     assert written.json["spec"]["long"] == LONG
 
 
+UNREADABLE: Final = {"text": b'"\xff"', "number": b"1e999"}
+
+
+@pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("query", ["", "?fieldValidation=Strict"])
+@pytest.mark.parametrize("field", ["spec", "status", "metadata"])
+def test_what_cannot_be_read_is_refused_beside_it_and_where_it_is_sent_twice(
+    ask: Asker, field: str, query: str, value: bytes
+) -> None:
+    define(ask, schema_of({}))
+    document = encode(write_long(ask) | {"status": {}})
+    first = b'{"%b":{"a":%b},' % (field.encode(), value)
+    assert ask("PUT", f"{THING}{query}", first + document[1:]).code == 400
+    last = document.replace(b'"status":{}', b'"status":{"a":%b}' % value)
+    assert ask("PUT", f"{THING}{query}", last).code == 400
+
+
+def test_what_is_refused_depends_on_no_writes_before(ask: Asker) -> None:
+    """Repeated items are refused only where the old object has none."""
+    numbers = {"type": "array", "items": {"type": "integer"}}
+    schemas = [schema_of({"properties": {"set": numbers | kind}}) for kind in ({}, {"x-kubernetes-list-type": "set"})]
+    for schema in schemas:
+        schema["properties"]["status"]["properties"]["set"] = schema["properties"]["spec"]["properties"]["set"]
+    define(ask, schemas[0])
+    document = write_long(ask, set=[1, 1])
+    define(ask, schemas[1])
+    for turn in range(3):
+        document["metadata"]["labels"] = {"turn": str(turn)}
+        document = put(ask, document)
+        written = put(ask, document | {"status": {"set": [turn, turn]}}, f"{THING}/status")
+        document["metadata"]["resourceVersion"] = written["metadata"]["resourceVersion"]
+
+
 def test_what_is_nested_too_deeply_beside_it_is_refused(ask: Asker) -> None:
     define(ask, schema_of({}))
     document = write_long(ask)
@@ -169,6 +205,9 @@ def test_what_is_nested_too_deeply_beside_it_is_refused(ask: Asker) -> None:
 
 # --- compared with a hub that decodes everything ----------------------------------------------------------------------
 
+_SET: Final = {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}}
+SETS: Final = schema_of({"properties": {"set": _SET}})
+SETS["properties"]["status"]["properties"]["set"] = _SET
 _SCHEMAS: Final = (
     schema_of({}),
     schema_of({"properties": {"more": {"type": "string", "default": "yes"}}}),
@@ -188,6 +227,7 @@ _SCHEMAS: Final = (
             }
         }
     ),
+    SETS,
     schema_of({}, anyOf=[{"required": ["spec"]}, {"required": ["status"]}]),
     schema_of(
         {}, **{"x-kubernetes-validations": [{"rule": "!has(self.status) || has(self.spec) && has(self.spec.n)"}]}
@@ -242,7 +282,9 @@ def change(random: Random, document: Json) -> Json:
             case 2:
                 document["spec"] = random.choice(_SPECS)
             case 3:
-                document["status"] = random.choice([{"ready": True}, {"ready": 1}, {"other": 1}, {}, None])
+                document["status"] = random.choice(
+                    [{"ready": True}, {"ready": 1}, {"other": 1}, {"set": [1, 1]}, {}, None]
+                )
             case 4:
                 document.pop(random.choice(["spec", "status"]), None)
             case 5:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 from typing import Any
 
@@ -363,7 +364,53 @@ async def test_an_update_that_comes_to_nothing_holds_up_no_other(ends: str) -> N
     assert not isinstance(last, BaseException)
     assert server.objects[PATH]["metadata"]["labels"]["c"] == "x"
     assert server.times[-1] < 3.0
+    await asyncio.sleep(0.1)
     assert not objects.turns.in_flight
+
+
+@virtual
+async def test_an_update_waits_for_those_before_one_that_is_cancelled() -> None:
+    server = FakeHub()
+    objects = objects_on(server, cached=True)
+    seen = await objects.create({"metadata": {"name": "c1"}})
+    server.fault = in_turn(Slow(before=0.3))
+    update = functools.partial(update_with_retries, objects, "c1", retry_policy=PATIENCE, cached=seen)
+    first, second = (asyncio.create_task(update(labelled(key, "x"))) for key in ("a", "b"))
+    await asyncio.sleep(0.1)
+    second.cancel()
+    await asyncio.wait((second,))
+    await update(labelled("c", "x"))
+    await first
+    assert [request.method for request in server.requests] == [Method.POST, Method.PUT, Method.PUT]
+    assert server.objects[PATH]["metadata"]["labels"] == {"a": "x", "c": "x"}
+    await asyncio.sleep(0.1)
+    assert not objects.turns.in_flight
+
+
+@virtual
+async def test_what_is_waited_for_too_long_is_not_waited_for() -> None:
+    server = FakeHub()
+    objects = objects_on(server, cached=True)
+    seen = await objects.create({"metadata": {"name": "c1"}})
+    server.fault = in_turn(Slow(before=2.0))
+    update = functools.partial(update_with_retries, objects, "c1", retry_policy=PATIENCE, cached=seen)
+    slow = asyncio.create_task(update(labelled("a", "x")))
+    await asyncio.sleep(0)
+    await update(labelled("b", "x"))
+    assert asyncio.get_running_loop().time() < 0.5
+    await slow
+    assert server.objects[PATH]["metadata"]["labels"] == {"a": "x", "b": "x"}
+    await asyncio.sleep(0.1)
+    assert not objects.turns.in_flight
+
+
+@virtual
+async def test_an_update_begins_with_no_earlier_state() -> None:
+    server = FakeHub()
+    objects = objects_on(server, cached=True)
+    await objects.create({"metadata": {"name": "c1"}})
+    later = build_codec(MemberCluster).read(msgspec.json.encode(server.put(PATH, {"metadata": {"name": "c1"}})))
+    assert objects.find_newer(later) is later
 
 
 @virtual

@@ -511,9 +511,11 @@ async def test_a_finalizer_added_meanwhile_is_no_conflict_where_the_cache_has_it
     async with Workbench() as bench:
         a_placement(bench.hub, policy=pick_n(1))
         await bench.catch_up()
+        theirs = {"type": "acme.io/Audited", "status": "True", "reason": "Ok", "message": ""}
 
         async def add_finalizer() -> None:
-            bench.hub.edit(WEB, metadata={"finalizers": ["kubernetes-fleet.io/crp-cleanup", "a/b"]})
+            finalizers = ["kubernetes-fleet.io/crp-cleanup", "a/b"]
+            bench.hub.edit(WEB, metadata={"finalizers": finalizers}, status={"conditions": [theirs]})
             await bench.catch_up()
 
         bench.content.meanwhile = add_finalizer
@@ -521,6 +523,7 @@ async def test_a_finalizer_added_meanwhile_is_no_conflict_where_the_cache_has_it
         await bench.reconciler.reconcile("web")
         assert [request for request in bench.hub.requests if request.method is Method.GET] == []
         assert bench.condition("Scheduled")[1] == "SchedulePending"
+        assert theirs in bench.status()["conditions"]
 
 
 @virtual

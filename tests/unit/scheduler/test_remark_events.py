@@ -129,13 +129,14 @@ def test_of_the_mistakes_of_a_large_policy_the_first_thousand_are_compared() -> 
 
 def test_after_the_first_mistakes_no_others_are_looked_for() -> None:
     both = tuple(SelectorRequirement("env", *rest) for rest in (("In", ("prod",)), ("DoesNotExist", ())))
-    policy = a_policy().require(ClusterSelectorTerm(LabelSelector(match_expressions=both)))
+    term = ClusterSelectorTerm(LabelSelector(match_expressions=both))
+    policy = a_policy().require(term, term)
     decision = decide(policy.tolerate("nowhere", operator="Exists"))
     first, both_kinds, everything = (
         find_mistakes(decision.request, decision.frame, DEFAULT, most=most) for most in (1, 2, 9)
     )
     assert [mistake.kind for mistake in both_kinds] == ["unknown-taint", "contradiction"]
-    assert (first, both_kinds) == (everything[:1], everything[:2])
+    assert (first, both_kinds, len(everything)) == (everything[:1], everything[:2], 3)
 
 
 def test_where_names_suffice_no_contradictions_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
