@@ -362,7 +362,7 @@ def test_a_fixed_cluster_is_not_explained_for_a_text_without_details(monkeypatch
         ("{plugin:{a}}", True),
     ],
 )
-def test_the_details_that_a_message_mentions(form: str, mentions: bool) -> None:
+def test_the_details_that_a_message_mentions(form: str, *, mentions: bool) -> None:
     assert Reason("No", Code.UNSCHEDULABLE, form).mentions_details is mentions
 
 
