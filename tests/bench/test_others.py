@@ -13,32 +13,44 @@ from aiohttp import web
 from tests.bench.others import Asking, Beside, others
 
 
-@asynccontextmanager
-async def a_server(*statuses: int) -> AsyncIterator[str]:
-    """Of one after the other it answers the last for ever."""
-    left = [*statuses]
+class Server:
+    """Of one status after the other it answers the last for ever."""
 
-    async def answer(request: web.Request) -> web.Response:
-        return web.Response(status=left.pop(0) if len(left) > 1 else left[0])
+    def __init__(self, *statuses: int) -> None:
+        self.asked = 0
+        self._statuses = statuses
+        application = web.Application()
+        application.router.add_get("/", self._answer)
+        self._runner = web.AppRunner(application)
 
-    application = web.Application()
-    application.router.add_get("/", answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
-    finally:
-        await runner.cleanup()
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        try:
+            yield f"http://127.0.0.1:{self._runner.addresses[0][1]}/"
+        finally:
+            await self._runner.cleanup()
+
+    @property
+    def is_left(self) -> bool:
+        """By callers that were there."""
+        assert self._runner.server is not None
+        return self.asked > 0 and not self._runner.server.connections
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        self.asked += 1
+        return web.Response(status=self._statuses[min(self.asked, len(self._statuses)) - 1])
 
 
 async def ask_for_a_while(*statuses: int, fails: bool = False) -> Beside:
-    beside = Beside()
-    async with a_server(*statuses) as url:
+    """Until they have asked some times, or have given up."""
+    beside, server = Beside(), Server(*statuses)
+    async with server.serving() as url:
         with others(Asking([url], [url], "token")) as callers:
-            async with callers.asking(beside):
-                await asyncio.sleep(1)
+            async with callers.asking(beside), asyncio.timeout(60):
+                while server.asked < 10 and not server.is_left:
+                    await asyncio.sleep(0.01)
                 if fails:
                     raise LookupError
     return beside
