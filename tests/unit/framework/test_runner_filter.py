@@ -23,7 +23,6 @@ from fleet.snapshot.columns.bitset import from_bools
 from fleet.snapshot.sidedata import PlacedBinding
 from fleet.snapshot.table import overlay
 from plugins import IN_TREE
-from plugins.affinity.cluster_affinity import ClusterAffinityPlugin
 from plugins.default_profile import compile_default
 from tests.builders import a_binding, a_cluster, a_frame, a_policy, clusters, label, names_in
 from tests.doubles import (
@@ -304,8 +303,8 @@ def test_F3_132_a_filter_that_was_skipped_has_no_opinion(frame: Frame) -> None:
     assert matrix == {"One": {"b"}}
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_F3_133_nobody_is_asked_to_explain_while_deciding(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _without_explanations(monkeypatch: pytest.MonkeyPatch) -> None:
     def explaining(*_: object) -> None:
         raise AssertionError("a row was explained")
 
@@ -313,6 +312,11 @@ def test_F3_133_nobody_is_asked_to_explain_while_deciding(seed: int, monkeypatch
         for name in ("explain_row", "build_row_explainer"):
             if hasattr(plugin, name):
                 monkeypatch.setattr(plugin, name, explaining)
+
+
+@pytest.mark.usefixtures("_without_explanations")
+@pytest.mark.parametrize("seed", range(8))
+def test_F3_133_nobody_is_asked_to_explain_while_deciding(seed: int) -> None:
     inp = decision_input(random_scenario(seed))
 
     decision = decided(inp.frame, inp.request, *inp.bindings, profile=inp.profile, now=inp.now)
@@ -320,15 +324,10 @@ def test_F3_133_nobody_is_asked_to_explain_while_deciding(seed: int, monkeypatch
     assert len(decision.digest) == 32
 
 
-def test_a_status_is_explained_for_its_text_only_where_the_text_has_details(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def explaining(*_: object) -> None:
-        raise AssertionError("a row was explained")
-
+@pytest.mark.usefixtures("_without_explanations")
+def test_a_status_is_explained_for_its_text_only_where_the_text_has_details() -> None:
     fleet = a_frame(a_cluster("a").labelled(env="test"), a_cluster("b").tainted("gpu"))
     decision = decided(fleet, a_policy().pick_n(1).require(label("env", "In", "prod")), profile=compile_default())
-    monkeypatch.setattr(ClusterAffinityPlugin, "build_row_explainer", explaining)
     assert decision.published is not None
     assert len(decision.published.decisions) == 2
     assert decision.verdicts is not None
@@ -336,14 +335,8 @@ def test_a_status_is_explained_for_its_text_only_where_the_text_has_details(
         decision.verdicts.status(0)
 
 
-def test_a_fixed_cluster_is_not_explained_for_a_text_without_details(monkeypatch: pytest.MonkeyPatch) -> None:
-    def explaining(*_: object) -> None:
-        raise AssertionError("a row was explained")
-
-    for _, plugin in IN_TREE:
-        for name in ("explain_row", "build_row_explainer"):
-            if hasattr(plugin, name):
-                monkeypatch.setattr(plugin, name, explaining)
+@pytest.mark.usefixtures("_without_explanations")
+def test_a_fixed_cluster_is_not_explained_for_a_text_without_details() -> None:
     fleet = a_frame(a_cluster("a").leaving())
     decision = decided(fleet, a_policy().pick_fixed("a"), profile=compile_default())
     assert decision.published is not None
