@@ -64,9 +64,9 @@ def validate_schema(
 
 def list_settled_texts(kind: Kind, old: StoredEntry | None) -> Mapping[str, msgspec.Raw]:
     """The spec of a large object, as its schema left it: a write need not decode it to leave it as it is."""
-    if old is None or old.completed_by is None or old.completed_by is not kind.schema or not is_stored_form(kind):
+    if kind.schema is None or not kind.schema.is_spec_apart or not is_stored_form(kind):
         return NO_TEXTS
-    if len(old.body) < LARGE_SPEC or "spec" not in old.completed or not kind.schema.is_spec_apart:
+    if old is None or len(old.body) < LARGE_SPEC or "spec" not in _list_completed_before(kind, old):
         return NO_TEXTS
     return {name: text for name, text in old.texts().items() if name == "spec"}
 
@@ -78,18 +78,19 @@ def has_settled_spec(document: Document) -> bool:
 
 def decode_before(kind: Kind, old: StoredEntry, document: Document, subresource: str) -> Document:
     """What a document replaces: with the same texts, or all that there are if a write leaves the spec alone."""
-    if subresource != "status" and not has_settled_spec(document):
-        return versioned_document(kind, old.body)
-    texts = list_settled_texts(kind, old)
+    if has_settled_spec(document):
+        return old.document_with({"spec": document["spec"]})
+    texts = list_settled_texts(kind, old) if subresource == "status" else NO_TEXTS
     return old.document_with(texts) if texts else versioned_document(kind, old.body)
 
 
 def settle_fields(kind: Kind, document: Document, old: StoredEntry | None, before: Document | None) -> list[str]:
     """The top-level fields that are as the same schema left them when they were stored. They become the same values:
     what compares both documents later sees at once that they are equal."""
-    if old is None or before is None or old.completed_by is None or old.completed_by is not kind.schema:
+    if old is None or before is None:
         return []
-    names = [name for name in before if name in document and name in old.completed and name not in _ALWAYS_CHECKED]
+    completed = _list_completed_before(kind, old) - _ALWAYS_CHECKED
+    names = [name for name in before if name in document and name in completed]
     settled = [
         name for name in names if document[name] is before[name] or encode(document[name]) == encode(before[name])
     ]
@@ -100,8 +101,13 @@ def settle_fields(kind: Kind, document: Document, old: StoredEntry | None, befor
 def list_completed(kind: Kind, document: Document, old: StoredEntry, before: Document) -> frozenset[str]:
     """The top-level fields of an update that are as its schema left them, in this write or in earlier ones: what it did
     not write has the value of the old object."""
-    earlier = old.completed if old.completed_by is kind.schema else _NOTHING
-    return earlier | {name for name, value in document.items() if value is not before.get(name)}
+    return _list_completed_before(kind, old) | {
+        name for name, value in document.items() if value is not before.get(name)
+    }
+
+
+def _list_completed_before(kind: Kind, old: StoredEntry) -> frozenset[str]:
+    return old.completed if old.completed_by is not None and old.completed_by is kind.schema else _NOTHING
 
 
 def check_patched_identity(kind: Kind, old: StoredEntry, meta: Any) -> None:

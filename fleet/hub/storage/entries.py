@@ -78,8 +78,6 @@ class StoredEntry:
 
     def document_with(self, texts: Mapping[str, msgspec.Raw]) -> Document:
         """As `document`, with these of its texts."""
-        if not texts:
-            return self.document()
         return {name: texts[name] if name in texts else decode_bytes(text) for name, text in self.texts().items()}
 
     def metadata(self) -> Document:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import itertools
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,7 +25,7 @@ from fleet.kube.api import Method, Request
 from fleet.kube.cache.store import Codec, build_codec
 from fleet.kube.objects import Objects, RetryPolicy, build_merge_patch, call_with_retries, update_with_retries
 from fleet.model.views import MemberCluster, Metadata
-from tests.fake_hub import Answered, FakeHub, Lost, Slow, in_turn
+from tests.fake_hub import Answered, FakeHub, Fault, Lost, Slow, in_turn
 from tests.faults.scripted import Hang, Refuse
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 from tests.faults.watching import CLUSTERS, Cluster, a_store
@@ -348,14 +349,8 @@ async def test_updates_of_several_objects_do_not_wait_for_each_other() -> None:
 @virtual
 @pytest.mark.parametrize("ends", ["by cancellation", "by a refusal", "late"])
 async def test_an_update_that_comes_to_nothing_holds_up_no_other(ends: str) -> None:
-    server = FakeHub()
-    objects = objects_on(server, cached=True)
-    seen = await objects.create({"metadata": {"name": "c1"}})
-    server.fault = in_turn(Refuse(403) if ends == "by a refusal" else Hang())
-    updates = [
-        asyncio.create_task(update_with_retries(objects, "c1", labelled(key, "x"), retry_policy=PATIENCE, cached=seen))
-        for key in ("a", "b", "c")
-    ]
+    server, objects, update = await prepare_updates(Refuse(403) if ends == "by a refusal" else Hang())
+    updates = [asyncio.create_task(update(labelled(key, "x"))) for key in ("a", "b", "c")]
     await asyncio.sleep(0.1)
     if ends == "by cancellation":
         updates[1].cancel()
@@ -368,13 +363,20 @@ async def test_an_update_that_comes_to_nothing_holds_up_no_other(ends: str) -> N
     assert not objects.turns.in_flight
 
 
-@virtual
-async def test_an_update_waits_for_those_before_one_that_is_cancelled() -> None:
+async def prepare_updates(
+    *faults: Fault,
+) -> tuple[FakeHub, Objects[Cluster], Callable[..., Coroutine[Any, Any, Cluster | None]]]:
+    """Of one object as it was at first; the first updates meet the faults."""
     server = FakeHub()
     objects = objects_on(server, cached=True)
     seen = await objects.create({"metadata": {"name": "c1"}})
-    server.fault = in_turn(Slow(before=0.3))
-    update = functools.partial(update_with_retries, objects, "c1", retry_policy=PATIENCE, cached=seen)
+    server.fault = in_turn(*faults)
+    return server, objects, partial(update_with_retries, objects, "c1", retry_policy=PATIENCE, cached=seen)
+
+
+@virtual
+async def test_an_update_waits_for_those_before_one_that_is_cancelled() -> None:
+    server, objects, update = await prepare_updates(Slow(before=0.3))
     first, second = (asyncio.create_task(update(labelled(key, "x"))) for key in ("a", "b"))
     await asyncio.sleep(0.1)
     second.cancel()
@@ -389,11 +391,7 @@ async def test_an_update_waits_for_those_before_one_that_is_cancelled() -> None:
 
 @virtual
 async def test_what_is_waited_for_too_long_is_not_waited_for() -> None:
-    server = FakeHub()
-    objects = objects_on(server, cached=True)
-    seen = await objects.create({"metadata": {"name": "c1"}})
-    server.fault = in_turn(Slow(before=2.0))
-    update = functools.partial(update_with_retries, objects, "c1", retry_policy=PATIENCE, cached=seen)
+    server, objects, update = await prepare_updates(Slow(before=2.0))
     slow = asyncio.create_task(update(labelled("a", "x")))
     await asyncio.sleep(0)
     await update(labelled("b", "x"))
