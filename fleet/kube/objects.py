@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -67,35 +68,33 @@ class Turns:
     would be a conflict."""
 
     def __init__(self) -> None:
-        self.in_flight: dict[str, asyncio.Future[None]] = {}
-        """The last update of each, by key."""
+        self.locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By key."""
 
     @asynccontextmanager
     async def take(self, key: str) -> AsyncIterator[None]:
-        last, own = self.in_flight.get(key), asyncio.get_running_loop().create_future()
-        self.in_flight[key] = own
+        lock = self.locks.setdefault(key, asyncio.Lock())
+        has_turn = await _acquire(lock)
         try:
-            await _wait_for(last)
             yield
         finally:
-            if last is None or last.done():
-                self._end(key, own)
-            else:  # one that was cancelled, or has waited too long
-                last.add_done_callback(lambda _: self._end(key, own))
-
-    def _end(self, key: str, own: asyncio.Future[None]) -> None:
-        own.set_result(None)
-        if self.in_flight.get(key) is own:
-            del self.in_flight[key]
+            if has_turn:
+                lock.release()
 
     async def wait(self, key: str) -> None:
         """Without a turn of one's own: for updates that may wait long for their rate limit."""
-        await _wait_for(self.in_flight.get(key))
+        lock = self.locks.get(key)
+        if lock is not None and await _acquire(lock):
+            lock.release()
 
 
-async def _wait_for(last: asyncio.Future[None] | None) -> None:
-    if last is not None:
-        await asyncio.wait((last,), timeout=_LONGEST_WAIT)
+async def _acquire(lock: asyncio.Lock) -> bool:
+    """False if it takes too long."""
+    try:
+        async with asyncio.timeout(_LONGEST_WAIT):
+            return await lock.acquire()
+    except TimeoutError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
