@@ -389,6 +389,15 @@ async def test_an_update_waits_for_those_before_one_that_is_cancelled() -> None:
 
 
 @virtual
+async def test_who_waits_without_a_turn_holds_up_no_other() -> None:
+    server, objects, update = await prepare_updates(Slow(before=0.1))
+    first = asyncio.create_task(update(labelled("a", "x")))
+    await asyncio.sleep(0)
+    await asyncio.gather(objects.turns.wait("c1"), update(labelled("b", "x")), first)
+    assert server.times == pytest.approx([0, 0, 0.1])
+
+
+@virtual
 async def test_what_is_waited_for_too_long_is_not_waited_for() -> None:
     server, objects, update = await prepare_updates(Slow(before=2.0))
     slow = asyncio.create_task(update(labelled("a", "x")))
