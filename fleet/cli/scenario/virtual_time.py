@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from time import process_time
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -63,15 +65,39 @@ class _Selector(selectors.DefaultSelector):
         return ready
 
 
+class _Deadline(float):
+    """Of a timer. Those of one moment run in the order in which they were set: the heap of an event loop alone would
+    let every other timer, also a cancelled one, change that order."""
+
+    __slots__ = ("number",)
+    number: int
+
+    def __new__(cls, when: float, number: int) -> Self:
+        deadline = super().__new__(cls, when)
+        deadline.number = number
+        return deadline
+
+    def __lt__(self, other: float) -> bool:
+        if isinstance(other, _Deadline) and self == other:
+            return self.number < other.number
+        return super().__lt__(other)
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Threads work in real time. Time-outs must not pass because a thread has not had its turn on a busy machine."""
 
     def __init__(self) -> None:
         self._times = _Selector()
         super().__init__(self._times)
+        self._numbers = count()
 
     def time(self) -> float:
         return self._times.time
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return super().call_at(_Deadline(when, next(self._numbers)), callback, *args, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
         future: asyncio.Future[T] = super().run_in_executor(executor, func, *args)

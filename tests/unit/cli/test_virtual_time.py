@@ -1,4 +1,4 @@
-"""Threads under virtual time: it waits for those that work, however seldom they have their turn."""
+"""Virtual time: it waits for threads that work, however seldom they have their turn; timers keep their order."""
 
 from __future__ import annotations
 
@@ -59,6 +59,19 @@ def test_time_passes_without_a_thread_that_works_for_ever(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(virtual_time, "process_time", count(0, 0.1).__next__)
     run_virtually(scene())
+
+
+def test_timers_of_one_moment_run_in_the_order_in_which_they_were_set() -> None:
+    ran: list[int] = []
+
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        for number in range(8):
+            loop.call_later(HOUR, ran.append, number)
+        await asyncio.sleep(HOUR)
+
+    run_virtually(scene())
+    assert ran == list(range(8))
 
 
 def test_a_hub_in_virtual_time_writes_large_objects() -> None:
