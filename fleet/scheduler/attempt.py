@@ -109,13 +109,15 @@ class AttemptRunner:
         end_hold: Callable[[PlacementKey], None] = lambda _: None,
         settle_room: Callable[[PlacementKey], None] = lambda _: None,
         note_decision: Callable[[PlacementKey, CompiledProfile, frozenset[str]], None] = lambda *_: None,
+        note_gone: Callable[[PlacementKey], None] = lambda _: None,
         recent: RecentPlacements | None = None,
         preemptions: Preemptions | None = None,
         groups: Groups | None = None,
     ) -> None:
         """With `reads_live`, every attempt lists the bindings, not only if the cache may lack one of our own writes.
         `on_decided` is called right after every decision, with any outcome, and `note_decision` with the plugins that
-        rejected clusters; `end_hold` when the outcome of writes is known, `settle_room` when an attempt has ended."""
+        rejected clusters; `end_hold` when the outcome of writes is known, `settle_room` when an attempt has ended,
+        `note_gone` when a placement is gone."""
         self._caches = caches
         self._frameworks = frameworks
         self._bindings = bindings
@@ -129,7 +131,7 @@ class AttemptRunner:
         self._reads_live = reads_live
         self._end_hold = end_hold
         self._settle_room = settle_room
-        self._note_decision = note_decision
+        self._note_decision, self._note_gone = note_decision, note_gone
         self._on_decided = on_decided
         self._uncertain: set[PlacementKey] = set()
         """Placements with writes of unknown outcome."""
@@ -578,6 +580,7 @@ class AttemptRunner:
         self._requests.forget(key)
         self._cycles.store.forget(key)
         self._events.forget(key)
+        self._note_gone(key)
 
     @contextmanager
     def _time_phase(self, record: AttemptRecord, phase: str) -> Iterator[None]:

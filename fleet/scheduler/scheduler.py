@@ -216,7 +216,9 @@ class Scheduler:
             seeks_room=lambda key: self._preemptions.seeks_room(key) or self._is_undecided(key),
             clock=clock,
         )
-        self._resident_hints = ResidentHints(hints.compile_request, lambda: self._loop.attempts.list_undecided())
+        self._resident_hints = ResidentHints(
+            self._residents, lambda: self._loop.attempts.list_undecided(), self._profile_of_key
+        )
         self._plugin_hints = PluginHints(
             profile_of=self._profile_of_key,
             compile_request=hints.compile_request,
@@ -352,6 +354,7 @@ class Scheduler:
                 end_hold=self._end_hold,
                 settle_room=self._settle_room,
                 note_decision=self._note_decision,
+                note_gone=self._note_gone,
                 quotas_of=self._read_quotas,
                 thread=self._thread,
                 recent=self.recent,
@@ -522,6 +525,11 @@ class Scheduler:
         else:
             self._short_of_room.discard(key)
 
+    def _note_gone(self, key: PlacementKey) -> None:
+        self._resident_hints.forget(key)
+        self._short_of_quota.discard(key)
+        self._short_of_room.discard(key)
+
     def _report_quota_change(self, giving: PlacementKey | None) -> None:
         self._handlers.on_quota_change(self._list_helped_by_quota(giving))
         self._groups.wake_waiting("PlacementQuota/Update", giving=giving)
@@ -530,11 +538,9 @@ class Scheduler:
         """`giving` gave back itself what it had reserved."""
         undecided = (key for key in self._loop.attempts.list_undecided() if self._profile_of_key(key).reads_quotas)
         short = {*self._short_of_quota, *undecided} - {giving}
-        self._short_of_quota = {key for key in self._short_of_quota if self._caches.placement(key) is not None}
         yield from (key for key in sorted(short, key=str) if self._quotas.has_room(key))
 
     def _report_freed(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
-        self._short_of_room = {key for key in self._short_of_room if self._caches.placement(key) is not None}
         self._handlers.on_freed(
             cluster, before, after, giving=placement, seeks=self._seeks_room, may_seek=self._may_seek_room
         )
@@ -588,8 +594,9 @@ class Scheduler:
 
     def _report_resident(self, group: ResidentGroup, placement: PlacementKey, event: str) -> None:
         self._handlers.on_resident(placement, event, self._resident_hints.select(placement, group))
-        may_help = partial(self._resident_hints.concerns, group=group)
-        self._groups.wake_waiting(f"Resident/{event} {placement}", may_help, giving=placement)
+        if self._resident_hints.may_concern(group):
+            may_help = partial(self._resident_hints.concerns, group=group)
+            self._groups.wake_waiting(f"Resident/{event} {placement}", may_help, giving=placement)
 
     def _find_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
         rejectors = self.queue.find_rejectors(key)

@@ -237,3 +237,28 @@ async def test_a_budget_that_grows_wakes_only_those_that_may_evict_by_it(tmp_pat
         await is_given_up(world, "on-ams")
         assert len(scene.attempts.of("plain")) == attempts["plain"]
         assert list_triggers(scene, "vip")[-1] == "Binding/Evictable"
+
+
+# --- what is left of placements that are gone -------------------------------------------------------------------------
+
+
+@virtual
+async def test_nothing_is_kept_of_rejections_of_placements_that_are_gone(tmp_path: Path) -> None:
+    """For want of quota, of room, and of others beside it."""
+    async with a_scene(tmp_path, EXTENDED) as scene:
+        world = scene.world
+        await join(world, "ams", cpu="4")
+        await world.create(CLUSTER_SCOPED.quota, {"metadata": {"name": "all"}, "spec": {"max": {"cpu": "2"}}})
+        lonely = {"required": [{"placements": {"matchLabels": {"app": "db"}}, "topologyKey": "region"}]}
+        await place(world, "lonely", cpu=1, affinity=lonely)
+        await place(world, "poor", cpu=3)
+        await place(world, "large", cpu=5)
+        await asyncio.sleep(60)
+        scheduler = scene.controller.scheduler
+        assert scheduler is not None
+        kept = (scheduler._short_of_quota, scheduler._short_of_room, scheduler._resident_hints._rejected)
+        assert [sorted(key.name for key in keys) for keys in kept] == [["poor"], ["large"], ["lonely"]]
+        for name in ("lonely", "poor", "large"):
+            await world.delete(CLUSTER_SCOPED.placement, name)
+        await asyncio.sleep(60)
+        assert kept == (set(), set(), set())

@@ -23,6 +23,7 @@ from tests.unit.scheduler.watching import NoApi
 CLUSTERS: Final = ("a", "b", "c")
 PLACEMENTS: Final = ("p", "q", "r", "s")
 TERMS: Final = '{"required": [{"placements": {}, "anti": true}]}'
+PREFERENCES: Final = '{"preferred": [{"placements": {}, "weight": 1}]}'
 STEPS: Final = 120
 
 
@@ -43,6 +44,8 @@ class Hub:
         self.groups: dict[str, ResidentGroup] = {}
         """Of the placements that exist, or are somewhere."""
         self.existing: set[str] = set()
+        self.naming: set[PlacementKey] = set()
+        """Those of them with terms."""
         self.bindings: dict[tuple[str, str], str] = {}
         """Their states."""
         self.reserved: set[tuple[str, str]] = set()
@@ -66,7 +69,8 @@ class Hub:
     def label(self, placement: str, cluster: str) -> None:
         del cluster
         labels = self.dice.choice((None, {"app": "web"}, {"app": "db"}))
-        text = self.dice.choice(("", TERMS))
+        text = self.dice.choice(("", TERMS, PREFERENCES))
+        (self.naming.add if text else self.naming.discard)(PlacementKey.parse(placement))
         metadata = self._number(Metadata(name=placement, uid=placement, labels=labels, annotations={AFFINITY: text}))
         self.existing.add(placement)
         self.groups[placement] = build_group("", labels, text)
@@ -76,6 +80,7 @@ class Hub:
         del cluster
         if placement in self.existing:
             self.existing.discard(placement)
+            self.naming.discard(PlacementKey.parse(placement))
             self._delete(self.caches.kinds[0].placements.store, placement, placement)
 
     def bind(self, placement: str, cluster: str) -> None:
@@ -125,6 +130,7 @@ def test_X_16_residents_equal_a_look_at_everything_and_what_was_read_stays(seed:
         kept = copy.deepcopy(dict(before))
         hub.step()
         assert hub.ledger.read() == hub.list_residents()
+        assert hub.ledger.naming.keys() == hub.naming
         assert before == kept
         for group, placement, event in hub.noted:
             counted[group, placement] = counted.get((group, placement), 0) + (1 if event == "Add" else -1)
@@ -156,3 +162,4 @@ def test_X_16_residents_are_the_same_for_the_next_leader_and_nothing_is_kept_unl
     assert hub.ledger.read() == expected
     hub.ledger.keep(is_wanted=False)
     assert not hub.ledger.read()
+    assert not hub.ledger.naming

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from fleet.framework.policy.placement_terms import RESIDENTS, build_concern
+from fleet.framework.policy.placement_terms import RESIDENTS
 from fleet.framework.profiles.profile import CompiledProfile
-from fleet.framework.request import PlacementRequest
 from fleet.framework.types import PluginTraits
 from fleet.model.placement_key import PlacementKey
+from fleet.scheduler.ledgers.resident_ledger import ResidentLedger
 from fleet.snapshot.sidedata import ResidentGroup
 
 
 class ResidentHints:
     def __init__(
         self,
-        compile_request: Callable[[PlacementKey], PlacementRequest | None],
+        residents: ResidentLedger,
         list_undecided: Callable[[], Iterable[PlacementKey]],
+        profile_of: Callable[[PlacementKey], CompiledProfile],
     ) -> None:
         """`list_undecided` are the placements whose attempts have read the fleet and are not decided."""
-        self._compile, self._list_undecided = compile_request, list_undecided
+        self._residents, self._list_undecided, self._profile_of = residents, list_undecided, profile_of
         self._rejected: set[PlacementKey] = set()
 
     def note_decision(self, key: PlacementKey, profile: CompiledProfile, rejectors: frozenset[str]) -> None:
@@ -32,19 +33,27 @@ class ResidentHints:
         else:
             self._rejected.discard(key)
 
+    def forget(self, key: PlacementKey) -> None:
+        self._rejected.discard(key)
+
+    def may_concern(self, group: ResidentGroup) -> bool:
+        """Whether placements of the group matter to anyone: what is known without looking at each."""
+        return bool(group.affinity or self._residents.naming)
+
     def select(self, placement: PlacementKey, group: ResidentGroup) -> Iterator[PlacementKey]:
         """Those that it may help to know of this placement, which is one of the group."""
-        for key in [*self._rejected, *(key for key in self._list_undecided() if key not in self._rejected)]:
-            request = self._compile(key)
-            if request is None:
-                self._rejected.discard(key)
-            elif key != placement and build_concern(request.resident_group, request.affinity)(group):
-                yield key
+        rejected = self._rejected if group.affinity else self._rejected & self._residents.naming.keys()
+        waiting = [*rejected, *(key for key in self._list_undecided() if key not in rejected)]
+        yield from (key for key in self._select_concerned(waiting, group) if key != placement)
 
     def concerns(self, keys: Iterable[PlacementKey], group: ResidentGroup) -> bool:
         """Whether placements of the group matter to any of these, which are decided together."""
-        requests = map(self._compile, keys)
-        return any(each is None or build_concern(each.resident_group, each.affinity)(group) for each in requests)
+        return any(True for _ in self._select_concerned(keys, group))
+
+    def _select_concerned(self, keys: Iterable[PlacementKey], group: ResidentGroup) -> Iterator[PlacementKey]:
+        for key in self._residents.select_concerned(keys, group):
+            if self._profile_of(key).reads_residents:
+                yield key
 
 
 def may_end_rejection(profile: CompiledProfile, rejectors: frozenset[str] | None, column: str) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, partial
+from typing import Final
 
-from fleet.framework.policy.placement_terms import build_group
+from fleet.framework.policy.placement_terms import build_concern, build_group, parse_terms
 from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.scopes import owner_key
 from fleet.model.keys import AFFINITY, UNSCHEDULED
@@ -21,6 +22,7 @@ from fleet.model.views import Binding, Metadata, Observed, Placement, PlacementO
 from fleet.snapshot.sidedata import NO_RESIDENTS, ResidentGroup, Residents
 
 AnnotationsOf = Callable[[Metadata], dict[str, str]]
+Concern = Callable[[ResidentGroup], bool]
 ResidentChanged = Callable[[ResidentGroup, PlacementKey, str], None]
 """Called with the group and the key of a placement, and `Add` if it came to a cluster, `Delete` if it left one."""
 
@@ -35,6 +37,8 @@ class ResidentLedger:
         self._bound: dict[PlacementKey, Counter[str]] = {}
         self._reserved: dict[PlacementKey, set[str]] = {}
         self._group_of: dict[PlacementKey, ResidentGroup] = {}
+        self.naming: Final[dict[PlacementKey, Concern]] = {}
+        """Placements with terms of their own, and whether a group matters to them."""
         self._lock = threading.Lock()
         """Of what follows: frames are also built in threads of plugins."""
         self._by_group: dict[ResidentGroup, dict[str, frozenset[str]]] = {}
@@ -54,7 +58,7 @@ class ResidentLedger:
         self._is_kept = is_wanted
         with self._lock:
             self._by_group, self._shared, self._own = {}, NO_RESIDENTS, set()
-        for kept in (self._bound, self._reserved, self._group_of):
+        for kept in (self._bound, self._reserved, self._group_of, self.naming):
             kept.clear()
         for kinds in self._caches.kinds if is_wanted else ():
             for placement in kinds.placements.store.values():
@@ -69,6 +73,20 @@ class ResidentLedger:
                 self._shared = dict(self._by_group)
                 self._own.clear()
             return self._shared
+
+    def select_concerned(self, keys: Iterable[PlacementKey], group: ResidentGroup) -> Iterator[PlacementKey]:
+        """Those to which placements of the group matter, by their terms or by its own."""
+        answers: dict[Concern, bool] = {}
+        for key in keys:
+            is_concerned = self.naming.get(key)
+            if is_concerned is None:
+                if not group.affinity:
+                    continue
+                is_concerned = _build_concern(self._find_group(key), "")
+            if is_concerned not in answers:
+                answers[is_concerned] = is_concerned(group)
+            if answers[is_concerned]:
+                yield key
 
     # --- what attempts reserve ----------------------------------------------------------------------------------------
 
@@ -119,7 +137,9 @@ class ResidentLedger:
         if new is not None:
             self._regroup(new.view.metadata)
         elif old is not None:
-            self._forget_unused(PlacementKey.of(old.view.metadata))
+            key = PlacementKey.of(old.view.metadata)
+            self.naming.pop(key, None)
+            self._forget_unused(key)
 
     def _on_options(
         self, kinds: PlacementKinds, old: Observed[PlacementOptions] | None, new: Observed[PlacementOptions] | None
@@ -133,8 +153,12 @@ class ResidentLedger:
     def _regroup(self, metadata: Metadata) -> None:
         if not self._is_kept:
             return
-        key = PlacementKey.of(metadata)
-        group = build_group(metadata.namespace, metadata.labels, self._annotations_of(metadata).get(AFFINITY, ""))
+        key, terms = PlacementKey.of(metadata), self._annotations_of(metadata).get(AFFINITY, "")
+        group = build_group(metadata.namespace, metadata.labels, terms)
+        if terms:
+            self.naming[key] = _build_concern(group, terms)
+        else:
+            self.naming.pop(key, None)
         before = self._find_group(key)
         if group == before:
             self._group_of[key] = before
@@ -183,6 +207,11 @@ class ResidentLedger:
                 self._own.discard(group)
             self._shared = None
         self._on_change(group, key, "Add" if is_there else "Delete")
+
+
+@lru_cache(4096)  # many placements are alike, and those that are need one look
+def _build_concern(own: ResidentGroup, terms: str) -> Concern:
+    return build_concern(own, parse_terms(terms))
 
 
 def _find_place(binding: Observed[Binding] | None) -> tuple[PlacementKey, str] | None:

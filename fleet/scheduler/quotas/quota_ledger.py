@@ -60,8 +60,8 @@ class QuotaLedger:
         self._reserved: dict[PlacementKey, set[str]] = {}
         self._held: dict[PlacementKey, set[str]] = {}
         """By placement with writes of unknown outcome, the clusters that are given back once these are read."""
-        self._kept: dict[PlacementKey, frozenset[str]] = {}
-        """By placement that room is made or kept for, its clusters."""
+        self._kept: dict[PlacementKey, frozenset[str]] | None = {}
+        """What `_read_kept` has read, until that changes."""
         self._nominations: dict[str, tuple[Nomination, ...]] = {}
         """By keeper."""
         self._shares: dict[tuple[str, ...], Quotas] = {}
@@ -128,15 +128,21 @@ class QuotaLedger:
     def keep(self, nominations: Iterable[Nomination], *, keeper: str) -> None:
         """For placements that room is made or kept for: to others, their clusters count as in use. In place of what the
         same keeper kept before."""
+        before = self._read_kept() if self._sums.quotas else {}
         self._nominations[keeper] = tuple(nominations)
-        kept: dict[PlacementKey, frozenset[str]] = {}
-        for each in chain.from_iterable(self._nominations.values()):
-            key = PlacementKey.parse(each.placement)
-            kept[key] = kept.get(key, frozenset()) | {each.cluster}
-        before, self._kept = self._kept, kept
+        self._kept = None
         self._shares.clear()
-        if self._sums.quotas and any(clusters - kept.get(key, frozenset()) for key, clusters in before.items()):
+        if before and any(clusters - self._read_kept().get(key, frozenset()) for key, clusters in before.items()):
             self.on_change(None)
+
+    def _read_kept(self) -> Mapping[PlacementKey, frozenset[str]]:
+        """By placement that room is made or kept for, its clusters."""
+        if self._kept is None:
+            self._kept = {}
+            for each in chain.from_iterable(self._nominations.values()):
+                key = PlacementKey.parse(each.placement)
+                self._kept[key] = self._kept.get(key, frozenset()) | {each.cluster}
+        return self._kept
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -150,11 +156,14 @@ class QuotaLedger:
         return self._list_shares(self._sums.list_names(key, labels), beside=key)
 
     def _list_shares(self, quotas: tuple[str, ...], *, beside: PlacementKey) -> Quotas:
-        shares = None if beside in self._kept else self._shares.get(quotas)
+        if not quotas:
+            return ()
+        kept_for = self._read_kept()
+        shares = None if beside in kept_for else self._shares.get(quotas)
         if shares is None:
-            kept = self._count_kept(beside=beside) if self._kept else {}
+            kept = self._count_kept(beside=beside) if kept_for else {}
             shares = tuple(share for name in quotas for share in self._sums.list_shares(name, kept))
-            if beside not in self._kept:
+            if beside not in kept_for:
                 self._shares[quotas] = shares
         return shares
 
@@ -175,7 +184,7 @@ class QuotaLedger:
     def _count_kept(self, *, beside: PlacementKey) -> dict[str, Counter[str]]:
         """By quota, what is kept and not in use yet."""
         kept: dict[str, Counter[str]] = {}
-        for key, clusters in self._kept.items():
+        for key, clusters in self._read_kept().items():
             known = self._usage.get(key)
             if known is None or key == beside:
                 continue
