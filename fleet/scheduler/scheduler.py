@@ -538,7 +538,7 @@ class Scheduler:
         """`giving` gave back itself what it had reserved."""
         undecided = (key for key in self._loop.attempts.list_undecided() if self._profile_of_key(key).reads_quotas)
         short = {*self._short_of_quota, *undecided} - {giving}
-        yield from (key for key in sorted(short, key=str) if self._quotas.has_room(key))
+        yield from sorted(filter(self._quotas.has_room, short), key=str)
 
     def _report_freed(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
         self._handlers.on_freed(

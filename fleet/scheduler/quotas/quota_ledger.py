@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from fleet.framework.policy.quotas import CLUSTERS, Quotas
-from fleet.framework.policy.resource_requests import Needs, format_amount, parse_needs
+from fleet.framework.policy.resource_requests import NO_NEEDS, Needs, format_amount, parse_needs
 from fleet.informers.cache import Caches
 from fleet.kube.scopes import owner_key
 from fleet.model.keys import REQUESTS
@@ -66,6 +66,8 @@ class QuotaLedger:
         """By keeper."""
         self._shares: dict[tuple[str, ...], Quotas] = {}
         """By quotas, as all placements see them that no room is kept for, until anything changes."""
+        self._answers: dict[tuple[tuple[str, ...], int], tuple[Needs, bool]] = {}
+        """Of `has_room` to the same placements, by quotas and the identity of what they need."""
         self._stale: set[PlacementKey] = set()
         self._is_new = True
         caches.clusters.subscribe(self._on_cluster, when=differ_in_needs)
@@ -131,7 +133,7 @@ class QuotaLedger:
         before = self._read_kept() if self._sums.quotas else {}
         self._nominations[keeper] = tuple(nominations)
         self._kept = None
-        self._shares.clear()
+        self._forget_shares()
         if before and any(clusters - self._read_kept().get(key, frozenset()) for key, clusters in before.items()):
             self.on_change(None)
 
@@ -167,6 +169,10 @@ class QuotaLedger:
                 self._shares[quotas] = shares
         return shares
 
+    def _forget_shares(self) -> None:
+        self._shares.clear()
+        self._answers.clear()
+
     def list_quotas(self, key: PlacementKey) -> tuple[str, ...]:
         """Those that the placement counts in."""
         self._settle()
@@ -196,7 +202,18 @@ class QuotaLedger:
 
     def has_room(self, key: PlacementKey) -> bool:
         """Whether one more copy of the placement fits, on any cluster."""
-        shares, needs = self.list_shares(key), self._read_needs(key)
+        quotas = self.list_quotas(key)
+        if not quotas:
+            return True
+        needs = self._known[key][1] if key in self._known else NO_NEEDS
+        if needs.vary or key in self._read_kept():
+            return self._has_room(self.list_shares(key), needs)
+        answer = self._answers.get((quotas, id(needs)))
+        if answer is None:
+            answer = self._answers[quotas, id(needs)] = (needs, self._has_room(self.list_shares(key), needs))
+        return answer[1]
+
+    def _has_room(self, shares: Quotas, needs: Needs) -> bool:
         copies = [needs_on(needs, cluster) for cluster in self._caches.clusters.values()] if needs.vary else []
         return any(
             all((1 if share.resource == CLUSTERS else amounts.get(share.resource, 0)) <= share.left for share in shares)
@@ -233,7 +250,7 @@ class QuotaLedger:
             self._stale = set(self._list_keys())
         elif not self._stale:
             return
-        self._shares.clear()
+        self._forget_shares()
         for key in self._stale:
             self._count(key)
         self._stale = set()
@@ -274,7 +291,7 @@ class QuotaLedger:
             self._known[key] = placement.view.metadata, parse_needs(text or "")
         elif not self._list_clusters(key):
             self._known.pop(key, None)
-        return self._known[key][1] if key in self._known else Needs()
+        return self._known[key][1] if key in self._known else NO_NEEDS
 
     # --- changes on the hub -------------------------------------------------------------------------------------------
 
@@ -309,7 +326,7 @@ class QuotaLedger:
         known = old if new is None else new
         if not self._sums.quotas or known is None:
             return
-        self._shares.clear()
+        self._forget_shares()
         cluster = known.metadata.name
         keys = {owner_key(binding.view.metadata) for binding in self._caches.bindings_on(cluster)}
         keys |= {key for key, clusters in self._reserved.items() if cluster in clusters}

@@ -1,23 +1,37 @@
-"""T-13: what is kept for placements counts as in use to others, whichever comes first, the quota or what is kept."""
+"""T-13: what is kept for placements counts as in use to others, whichever comes first, the quota or what is kept; and
+whether a copy more fits is answered as if nothing had been remembered."""
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any, Final
 
+import pytest
+
+from fleet.framework.policy.quotas import CLUSTERS
+from fleet.framework.policy.resource_requests import parse_needs
 from fleet.informers.cache import Caches
 from fleet.kube.informer import InformerConfig
+from fleet.model.keys import PARENT_PLACEMENT, REQUESTS, SCHEDULED
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import LabelSelector, Metadata, Observed, Placement, PlacementQuota, PlacementQuotaSpec
+from fleet.model.views import (
+    Binding,
+    BindingSpec,
+    LabelSelector,
+    Metadata,
+    Observed,
+    Placement,
+    PlacementQuota,
+    PlacementQuotaSpec,
+)
 from fleet.scheduler.quotas.quota_ledger import QuotaLedger
 from fleet.snapshot.sidedata import Nomination
 from tests.fake_clock import FakeClock
 from tests.unit.scheduler.watching import NoApi
 
-KEPT_FOR, OTHER = map(PlacementKey.parse, ("kept-for", "other"))
-QUOTA: Final = PlacementQuota(
-    Metadata(name="team", uid="team", resource_version="9"),
-    PlacementQuotaSpec(placements=LabelSelector(), max={"cpu": "10"}),
-)
+KEPT_FOR, OTHER, THIRD = KEYS = tuple(map(PlacementKey.parse, ("kept-for", "other", "third")))
+CLUSTER_NAMES: Final = ("a", "b", "c")
+NEEDS: Final = ("", "cpu=1", "cpu=2", "cpu=3", "cpu=1,memory=4Gi")
 
 
 class Ledger:
@@ -25,13 +39,34 @@ class Ledger:
         access = InformerConfig(reads=NoApi(), writes=NoApi(), clock=FakeClock(), jitter=lambda: 0.0)
         self.kinds = (caches := Caches(access, namespaced_placements=False)).kinds[0]
         self.changes: list[Any] = []
-        self.ledger = QuotaLedger(caches, lambda _: "cpu=2", on_change=self.changes.append)
-        for number, key in enumerate((KEPT_FOR, OTHER), start=1):
-            metadata = Metadata(name=key.name, uid=key.name, resource_version=str(number))
-            self.kinds.placements.store.apply_event(Observed(Placement(metadata), b"{}"))
+        self.ledger = QuotaLedger(caches, lambda metadata: metadata.annotation(REQUESTS), on_change=self.changes.append)
+        self.version = 0
+        self.needs: dict[PlacementKey, str] = {}
+        for key in KEYS:
+            self.put_placement(key, "cpu=2")
 
-    def create_quota(self) -> None:
-        self.kinds.quotas.store.apply_event(Observed(QUOTA, b"{}"))
+    def _describe(self, name: str, **more: Any) -> Metadata:
+        self.version += 1
+        return Metadata(name=name, uid=name, resource_version=str(self.version), **more)
+
+    def put_placement(self, key: PlacementKey, needs: str) -> None:
+        self.needs[key] = needs
+        metadata = self._describe(key.name, annotations={REQUESTS: needs})
+        self.kinds.placements.store.apply_event(Observed(Placement(metadata), b"{}"))
+
+    def put_quota(self, name: str = "team", **most: str) -> None:
+        spec = PlacementQuotaSpec(placements=LabelSelector(), max=most)
+        self.kinds.quotas.store.apply_event(Observed(PlacementQuota(self._describe(name), spec), b"{}"))
+
+    def bind(self, key: PlacementKey, cluster: str) -> None:
+        metadata = self._describe(f"{key}-{cluster}", labels={PARENT_PLACEMENT: key.name})
+        binding = Binding(metadata, BindingSpec(state=SCHEDULED, target_cluster=cluster))
+        self.kinds.bindings.store.apply_event(Observed(binding, b"{}"))
+
+    def unbind(self, key: PlacementKey, cluster: str) -> None:
+        self.version += 1
+        name = f"{key}-{cluster}"
+        self.kinds.bindings.store.apply_delete_event(name, uid=name, version=str(self.version))
 
     def keep(self, *clusters: str) -> None:
         self.ledger.keep([Nomination(each, str(KEPT_FOR), 0, {"cpu": 2}) for each in clusters], keeper="groups")
@@ -40,12 +75,16 @@ class Ledger:
         (share,) = self.ledger.list_shares(key)
         return share.used
 
+    def fits(self, key: PlacementKey) -> bool:
+        needs = {CLUSTERS: 1, **parse_needs(self.needs[key]).on(1)}
+        return all(needs.get(share.resource, 0) <= share.left for share in self.ledger.list_shares(key))
+
 
 def test_T_13_what_is_kept_counts_for_others_also_in_a_quota_that_comes_later() -> None:
     ledger = Ledger()
     ledger.keep("a", "b")
     assert ledger.ledger.list_shares(OTHER) == ()
-    ledger.create_quota()
+    ledger.put_quota(cpu="10")
     assert (ledger.count_used(OTHER), ledger.count_used(KEPT_FOR)) == (4000, 0)
     ledger.keep("a")
     assert (ledger.count_used(OTHER), ledger.count_used(KEPT_FOR)) == (2000, 0)
@@ -55,7 +94,7 @@ def test_T_13_room_that_is_kept_no_more_is_reported_and_more_of_it_is_not() -> N
     ledger = Ledger()
     ledger.keep("a")
     ledger.keep()
-    ledger.create_quota()
+    ledger.put_quota(cpu="10")
     ledger.changes.clear()
     ledger.keep("a")
     ledger.keep("a", "b")
@@ -64,3 +103,34 @@ def test_T_13_room_that_is_kept_no_more_is_reported_and_more_of_it_is_not() -> N
     assert ledger.changes == [None]
     ledger.keep()
     assert ledger.changes == [None, None]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_T_13_whether_a_copy_fits_follows_all_that_it_depends_on(seed: int) -> None:
+    dice, ledger = Random(seed), Ledger()
+    answers = set()
+
+    def change() -> None:
+        key, cluster = dice.choice(KEYS), dice.choice(CLUSTER_NAMES)
+        match dice.randrange(7):
+            case 0:
+                ledger.put_placement(key, dice.choice(NEEDS))
+            case 1:
+                ledger.put_quota(dice.choice(("team", "all")), cpu=str(dice.randint(2, 8)), clusters="4")
+            case 2:
+                ledger.keep(*dice.sample(CLUSTER_NAMES, dice.randint(0, 3)))
+            case 3:
+                ledger.unbind(key, cluster)
+            case 4:
+                ledger.ledger.reserve_quota(cluster, str(key))
+            case 5:
+                ledger.ledger.release_quota(cluster, str(key))
+            case _:
+                ledger.bind(key, cluster)
+
+    for _ in range(100):
+        change()
+        for key in KEYS:
+            assert ledger.ledger.has_room(key) is ledger.fits(key)
+            answers.add(ledger.fits(key))
+    assert answers == {True, False}
