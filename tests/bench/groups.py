@@ -244,10 +244,10 @@ GROUPS: Final = (
     ),
     Group(
         "waiting",
-        "Placements that wait for approval",
-        "Bursts of 200 placements of 10 picks on the embedded hub, beside placements that wait in Permit and beside "
-        "none, in turns. Processor time of `fleet controller` for a placement, the median of ten bursts; throughput "
-        "kept is what it leaves of the rate per core.",
+        "Placements that wait",
+        "Bursts of 200 placements of 10 picks on the embedded hub, beside placements that wait and beside none, in "
+        "turns. Processor time of `fleet controller` for a placement, the median of ten bursts; throughput kept is "
+        "what it leaves of the rate per core.",
         waiting,
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from fleet.framework.policy.placement_terms import build_group
+from fleet.framework.policy.placement_terms import build_concern, build_group, parse_terms
 from fleet.informers.cache import Caches
 from fleet.kube.informer import InformerConfig
 from fleet.model.keys import AFFINITY, BOUND, PARENT_PLACEMENT, SCHEDULED, UNSCHEDULED
@@ -23,7 +23,13 @@ from tests.unit.scheduler.watching import NoApi
 CLUSTERS: Final = ("a", "b", "c")
 PLACEMENTS: Final = ("p", "q", "r", "s")
 TERMS: Final = '{"required": [{"placements": {}, "anti": true}]}'
-PREFERENCES: Final = '{"preferred": [{"placements": {}, "weight": 1}]}'
+PREFERENCES: Final = '{"preferred": [{"placements": {"matchLabels": {"app": "db"}}, "weight": 1}]}'
+COMING: Final = (
+    build_group("", {"app": "db"}, ""),
+    build_group("", {"app": "web"}, ""),
+    build_group("", None, '{"required": [{"placements": {"matchLabels": {"app": "web"}}, "anti": true}]}'),
+    build_group("elsewhere", {"app": "db"}, TERMS),
+)
 STEPS: Final = 120
 
 
@@ -44,8 +50,8 @@ class Hub:
         self.groups: dict[str, ResidentGroup] = {}
         """Of the placements that exist, or are somewhere."""
         self.existing: set[str] = set()
-        self.naming: set[PlacementKey] = set()
-        """Those of them with terms."""
+        self.terms: dict[str, str] = {}
+        """Of those that exist."""
         self.bindings: dict[tuple[str, str], str] = {}
         """Their states."""
         self.reserved: set[tuple[str, str]] = set()
@@ -70,7 +76,7 @@ class Hub:
         del cluster
         labels = self.dice.choice((None, {"app": "web"}, {"app": "db"}))
         text = self.dice.choice(("", TERMS, PREFERENCES))
-        (self.naming.add if text else self.naming.discard)(PlacementKey.parse(placement))
+        self.terms[placement] = text
         metadata = self._number(Metadata(name=placement, uid=placement, labels=labels, annotations={AFFINITY: text}))
         self.existing.add(placement)
         self.groups[placement] = build_group("", labels, text)
@@ -80,7 +86,7 @@ class Hub:
         del cluster
         if placement in self.existing:
             self.existing.discard(placement)
-            self.naming.discard(PlacementKey.parse(placement))
+            del self.terms[placement]
             self._delete(self.caches.kinds[0].placements.store, placement, placement)
 
     def bind(self, placement: str, cluster: str) -> None:
@@ -111,6 +117,15 @@ class Hub:
         self.reserved.discard((placement, cluster))
         self.ledger.release(PlacementKey.parse(placement), cluster)
 
+    def list_concerned(self, group: ResidentGroup) -> set[str]:
+        return {
+            name
+            for name in PLACEMENTS
+            if build_concern(self.groups.get(name) or build_group("", None, ""), parse_terms(self.terms.get(name, "")))(
+                group
+            )
+        }
+
     def list_residents(self) -> dict[ResidentGroup, dict[str, set[str]]]:
         residents: dict[ResidentGroup, dict[str, set[str]]] = {}
         for placement in PLACEMENTS:
@@ -130,7 +145,11 @@ def test_X_16_residents_equal_a_look_at_everything_and_what_was_read_stays(seed:
         kept = copy.deepcopy(dict(before))
         hub.step()
         assert hub.ledger.read() == hub.list_residents()
-        assert hub.ledger.naming.keys() == hub.naming
+        assert {str(key) for key in hub.ledger.naming} == {name for name, terms in hub.terms.items() if terms}
+        for group in COMING:
+            asked = set(map(PlacementKey.parse, hub.dice.sample(PLACEMENTS, hub.dice.randint(0, 4))))
+            concerned = [str(key) for key in hub.ledger.select_concerned(asked, group)]
+            assert sorted(concerned) == sorted(hub.list_concerned(group) & set(map(str, asked)))
         assert before == kept
         for group, placement, event in hub.noted:
             counted[group, placement] = counted.get((group, placement), 0) + (1 if event == "Add" else -1)

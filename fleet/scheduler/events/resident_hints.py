@@ -6,7 +6,7 @@ matter to them, by their terms or by its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 
 from fleet.framework.policy.placement_terms import RESIDENTS
 from fleet.framework.profiles.profile import CompiledProfile
@@ -42,15 +42,15 @@ class ResidentHints:
 
     def select(self, placement: PlacementKey, group: ResidentGroup) -> Iterator[PlacementKey]:
         """Those that it may help to know of this placement, which is one of the group."""
-        rejected = self._rejected if group.affinity else self._rejected & self._residents.naming.keys()
-        waiting = [*rejected, *(key for key in self._list_undecided() if key not in rejected)]
-        yield from (key for key in self._select_concerned(waiting, group) if key != placement)
+        undecided = self._select_concerned(set(self._list_undecided()), group)
+        concerned = {*self._select_concerned(self._rejected, group), *undecided} - {placement}
+        yield from sorted(concerned, key=str)
 
     def concerns(self, keys: Iterable[PlacementKey], group: ResidentGroup) -> bool:
         """Whether placements of the group matter to any of these, which are decided together."""
-        return any(True for _ in self._select_concerned(keys, group))
+        return any(True for _ in self._select_concerned(set(keys), group))
 
-    def _select_concerned(self, keys: Iterable[PlacementKey], group: ResidentGroup) -> Iterator[PlacementKey]:
+    def _select_concerned(self, keys: Set[PlacementKey], group: ResidentGroup) -> Iterator[PlacementKey]:
         for key in self._residents.select_concerned(keys, group):
             if self._profile_of(key).reads_residents:
                 yield key

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from functools import lru_cache, partial
 from typing import Final
 
@@ -39,6 +39,8 @@ class ResidentLedger:
         self._group_of: dict[PlacementKey, ResidentGroup] = {}
         self.naming: Final[dict[PlacementKey, Concern]] = {}
         """Placements with terms of their own, and whether a group matters to them."""
+        self._alike: dict[Concern, set[PlacementKey]] = {}
+        """The same by the latter, which equal placements share."""
         self._lock = threading.Lock()
         """Of what follows: frames are also built in threads of plugins."""
         self._by_group: dict[ResidentGroup, dict[str, frozenset[str]]] = {}
@@ -58,7 +60,7 @@ class ResidentLedger:
         self._is_kept = is_wanted
         with self._lock:
             self._by_group, self._shared, self._own = {}, NO_RESIDENTS, set()
-        for kept in (self._bound, self._reserved, self._group_of, self.naming):
+        for kept in (self._bound, self._reserved, self._group_of, self.naming, self._alike):
             kept.clear()
         for kinds in self._caches.kinds if is_wanted else ():
             for placement in kinds.placements.store.values():
@@ -74,18 +76,19 @@ class ResidentLedger:
                 self._own.clear()
             return self._shared
 
-    def select_concerned(self, keys: Iterable[PlacementKey], group: ResidentGroup) -> Iterator[PlacementKey]:
+    def select_concerned(self, keys: Set[PlacementKey], group: ResidentGroup) -> Iterator[PlacementKey]:
         """Those to which placements of the group matter, by their terms or by its own."""
+        if not group.affinity and len(self._alike) < len(keys):
+            for is_concerned, alike in self._alike.items():
+                if is_concerned(group):
+                    yield from alike & keys
+            return
         answers: dict[Concern, bool] = {}
-        for key in keys:
-            is_concerned = self.naming.get(key)
-            if is_concerned is None:
-                if not group.affinity:
-                    continue
-                is_concerned = _build_concern(self._find_group(key), "")
-            if is_concerned not in answers:
-                answers[is_concerned] = is_concerned(group)
-            if answers[is_concerned]:
+        for key in keys if group.affinity else keys & self.naming.keys():
+            concern = self.naming.get(key) or _build_concern(self._find_group(key), "")
+            if concern not in answers:
+                answers[concern] = concern(group)
+            if answers[concern]:
                 yield key
 
     # --- what attempts reserve ----------------------------------------------------------------------------------------
@@ -138,7 +141,7 @@ class ResidentLedger:
             self._regroup(new.view.metadata)
         elif old is not None:
             key = PlacementKey.of(old.view.metadata)
-            self.naming.pop(key, None)
+            self._note_concern(key, None)
             self._forget_unused(key)
 
     def _on_options(
@@ -155,10 +158,7 @@ class ResidentLedger:
             return
         key, terms = PlacementKey.of(metadata), self._annotations_of(metadata).get(AFFINITY, "")
         group = build_group(metadata.namespace, metadata.labels, terms)
-        if terms:
-            self.naming[key] = _build_concern(group, terms)
-        else:
-            self.naming.pop(key, None)
+        self._note_concern(key, _build_concern(group, terms) if terms else None)
         before = self._find_group(key)
         if group == before:
             self._group_of[key] = before
@@ -169,6 +169,16 @@ class ResidentLedger:
         self._group_of[key] = group
         for cluster in clusters:
             self._move(group, key, cluster, is_there=True)
+
+    def _note_concern(self, key: PlacementKey, concern: Concern | None) -> None:
+        before = self.naming.pop(key, None)
+        if before is not None:
+            self._alike[before].discard(key)
+            if not self._alike[before]:
+                del self._alike[before]
+        if concern is not None:
+            self.naming[key] = concern
+            self._alike.setdefault(concern, set()).add(key)
 
     def _forget_unused(self, key: PlacementKey) -> None:
         if key in self._group_of and not self._list_clusters(key) and self._caches.placement(key) is None:

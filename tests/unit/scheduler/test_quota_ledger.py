@@ -54,7 +54,7 @@ class Ledger:
         metadata = self._describe(key.name, annotations={REQUESTS: needs})
         self.kinds.placements.store.apply_event(Observed(Placement(metadata), b"{}"))
 
-    def put_quota(self, name: str = "team", **most: str) -> None:
+    def put_quota(self, name: str = "team", **most: str | int | float) -> None:
         spec = PlacementQuotaSpec(placements=LabelSelector(), max=most)
         self.kinds.quotas.store.apply_event(Observed(PlacementQuota(self._describe(name), spec), b"{}"))
 

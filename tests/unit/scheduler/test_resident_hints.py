@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any, Final, cast
 
 import pytest
@@ -16,6 +15,7 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Metadata, Observed, Placement
 from fleet.scheduler.events import resident_hints
 from fleet.scheduler.events.resident_hints import ResidentHints
+from fleet.scheduler.ledgers import resident_ledger
 from fleet.scheduler.ledgers.resident_ledger import ResidentLedger
 from fleet.snapshot.sidedata import ResidentGroup
 from tests.fake_clock import FakeClock
@@ -33,27 +33,24 @@ SHY_ELSEWHERE = build_group("elsewhere", None, AWAY_FROM_WEB)
 
 
 class Ledger(ResidentLedger):
-    """It knows three placements labelled app=web, of which two have terms, and remembers which it was asked about."""
+    """It knows three placements labelled app=web, of which two have terms."""
 
     def __init__(self) -> None:
         access = InformerConfig(reads=NoApi(), writes=NoApi(), clock=FakeClock(), jitter=lambda: 0.0)
-        caches = Caches(access, namespaced_placements=False)
+        self.placements = (caches := Caches(access, namespaced_placements=False)).kinds[0].placements
+        self.version = 0
         super().__init__(caches, lambda metadata: dict(metadata.annotations or {}))
-        self.asked: set[PlacementKey] = set()
         self.keep(is_wanted=True)
-        for number, (key, terms) in enumerate(((PLAIN, ""), (NEAR, NEAR_DB), (NEARER, NEAR_DB_IF_POSSIBLE)), start=1):
-            metadata = Metadata(
-                name=key.name,
-                uid=key.name,
-                resource_version=str(number),
-                labels={"app": "web"},
-                annotations={AFFINITY: terms},
-            )
-            caches.kinds[0].placements.store.apply_event(Observed(Placement(metadata), b"{}"))
+        for key, terms in ((PLAIN, ""), (NEAR, NEAR_DB), (NEARER, NEAR_DB_IF_POSSIBLE)):
+            self.create(key.name, terms)
 
-    def select_concerned(self, keys: Iterable[PlacementKey], group: ResidentGroup) -> Iterator[PlacementKey]:
-        self.asked |= (asked := set(keys))
-        return super().select_concerned(asked, group)
+    def create(self, name: str, terms: str) -> None:
+        self.version += 1
+        labels, annotations = {"app": "web"}, {AFFINITY: terms}
+        metadata = Metadata(
+            name=name, uid=name, resource_version=str(self.version), labels=labels, annotations=annotations
+        )
+        self.placements.store.apply_event(Observed(Placement(metadata), b"{}"))
 
 
 class Profile:
@@ -93,15 +90,30 @@ def test_X_16_those_wake_whom_it_matters_to(hints: ResidentHints, group: Residen
     assert hints.concerns([PLAIN, NEAR], group) is bool(woken)
 
 
-def test_X_16_of_the_rejected_only_those_with_terms_are_looked_at(
-    ledger: Ledger, profile: CompiledProfile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resident_hints, "may_end_rejection", lambda *_: True)
-    hints = ResidentHints(ledger, list, lambda _: profile)
-    for key in (PLAIN, NEAR, OTHER):
-        hints.note_decision(key, profile, frozenset())
-    assert list(hints.select(OTHER, DB)) == [NEAR]
-    assert ledger.asked == {NEAR}
+def test_X_16_the_terms_of_equal_placements_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[ResidentGroup] = []
+
+    def build(own: ResidentGroup, terms: Any) -> Any:
+        def look(group: ResidentGroup) -> bool:
+            looked_at.append(group)
+            return own.labels != () and bool(terms.required)
+
+        return look
+
+    monkeypatch.setattr(resident_ledger, "build_concern", build)
+    resident_ledger._build_concern.cache_clear()
+    ledger = Ledger()
+    for number in range(50):
+        ledger.create(f"near-{number}", NEAR_DB)
+        ledger.create(f"plain-{number}", "")
+    waiting = {PlacementKey.parse(f"{kind}-{number}") for kind in ("near", "plain") for number in range(50)}
+    woken = set(ledger.select_concerned(waiting, DB))
+    assert {key.name for key in woken} == {f"near-{number}" for number in range(50)}
+    assert len(looked_at) == len((NEAR_DB, NEAR_DB_IF_POSSIBLE))
+    looked_at.clear()
+    assert set(ledger.select_concerned(waiting, SHY)) == woken
+    assert len(looked_at) == len((NEAR_DB, ""))
+    resident_ledger._build_concern.cache_clear()
 
 
 def test_X_16_a_placement_does_not_wake_itself(hints: ResidentHints) -> None:
@@ -123,6 +135,6 @@ def test_X_16_a_placement_that_is_gone_wakes_no_more(hints: ResidentHints, reque
 def test_X_16_without_terms_none_is_concerned(ledger: Ledger) -> None:
     hints = ResidentHints(ledger, list, cast("Any", None))
     assert hints.may_concern(DB)
-    ledger.naming.clear()
+    ledger.keep(is_wanted=False)
     assert not hints.may_concern(DB)
     assert hints.may_concern(SHY)
