@@ -117,7 +117,7 @@ class AttemptRunner:
         """With `reads_live`, every attempt lists the bindings, not only if the cache may lack one of our own writes.
         `on_decided` is called right after every decision, with any outcome, and `note_decision` with the plugins that
         rejected clusters; `end_hold` when the outcome of writes is known, `settle_room` when an attempt has ended,
-        `note_gone` when a placement is gone."""
+        `note_gone` when a placement is gone, or leaves and has no bindings."""
         self._caches = caches
         self._frameworks = frameworks
         self._bindings = bindings
@@ -248,10 +248,13 @@ class AttemptRunner:
             scope.state.expire()
 
     async def _clean_up(self, kinds: PlacementKinds, placement: Observed[Placement]) -> AttemptResult:
+        """Finalizers of others may keep the placement for long, and its end needs no attempt."""
+        key = PlacementKey.of(placement.view.metadata)
         if SCHEDULER_CLEANUP in placement.view.metadata.finalizers:
             await self._cleanup.clean_up(kinds, placement)
         else:
-            await self._delete_orphans(kinds, PlacementKey.of(placement.view.metadata))
+            await self._delete_orphans(kinds, key)
+        self.forget(key)
         return AttemptResult.CLEANED_UP
 
     async def _finish_deleted(self, kinds: PlacementKinds, key: PlacementKey) -> AttemptResult:
@@ -574,7 +577,7 @@ class AttemptRunner:
             self._end_hold(record.key)
 
     def forget(self, key: PlacementKey) -> None:
-        """The placement is gone."""
+        """The placement is gone, or leaves and has no bindings."""
         self._uncertain.discard(key)
         self._end_hold(key)
         self._requests.forget(key)

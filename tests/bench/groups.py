@@ -245,8 +245,8 @@ GROUPS: Final = (
     Group(
         "waiting",
         "Placements that wait",
-        "Bursts of 200 placements of 10 picks on the embedded hub, beside placements that wait and beside none, in "
-        "turns. Processor time of `fleet controller` for a placement, the median of ten bursts; throughput kept is "
+        "Bursts of 100 placements of 10 picks on the embedded hub, beside placements that wait and beside none, in "
+        "turns. Processor time of `fleet controller` for a placement, the median of twenty bursts; throughput kept is "
         "what it leaves of the rate per core.",
         waiting,
     ),

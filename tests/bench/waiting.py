@@ -71,7 +71,7 @@ class Size:
     bursts: int
 
 
-FULL: Final = Size(clusters=1_000, waiting=1_000, placements=200, bursts=10)
+FULL: Final = Size(clusters=1_000, waiting=1_000, placements=100, bursts=20)
 QUICK: Final = Size(clusters=100, waiting=200, placements=100, bursts=4)
 
 

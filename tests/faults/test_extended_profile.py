@@ -244,7 +244,7 @@ async def test_a_budget_that_grows_wakes_only_those_that_may_evict_by_it(tmp_pat
 
 @virtual
 async def test_nothing_is_kept_of_rejections_of_placements_that_are_gone(tmp_path: Path) -> None:
-    """For want of quota, of room, and of others beside it."""
+    """For want of quota, of room, and of others beside it; also if finalizers of others keep them for long."""
     async with a_scene(tmp_path, EXTENDED) as scene:
         world = scene.world
         await join(world, "ams", cpu="4")
@@ -258,7 +258,17 @@ async def test_nothing_is_kept_of_rejections_of_placements_that_are_gone(tmp_pat
         assert scheduler is not None
         kept = (scheduler._short_of_quota, scheduler._short_of_room, scheduler._resident_hints._rejected)
         assert [sorted(key.name for key in keys) for keys in kept] == [["poor"], ["large"], ["lonely"]]
+        for name in ("lonely", "large"):
+            finalizers = (await world.placement(name))["metadata"]["finalizers"]
+            others = {"metadata": {"finalizers": [*finalizers, "example.com/other"]}}
+            await world.patch(CLUSTER_SCOPED.placement, name, others)
         for name in ("lonely", "poor", "large"):
             await world.delete(CLUSTER_SCOPED.placement, name)
         await asyncio.sleep(60)
+        for name in ("lonely", "large"):
+            assert (await world.placement(name))["metadata"]["finalizers"] == ["example.com/other"]
+            await world.patch(CLUSTER_SCOPED.placement, name, {"metadata": {"finalizers": []}})
+        await asyncio.sleep(60)
+        assert await world.all(CLUSTER_SCOPED.placement) == []
         assert kept == (set(), set(), set())
+        assert scheduler._loop.attempts._requests._entries == {}

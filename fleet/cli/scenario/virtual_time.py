@@ -77,10 +77,8 @@ class _Deadline(float):
         deadline.number = number
         return deadline
 
-    def __lt__(self, other: float) -> bool:
-        if isinstance(other, _Deadline) and self == other:
-            return self.number < other.number
-        return super().__lt__(other)
+    def __lt__(self, other: _Deadline) -> bool:  # type: ignore[override]
+        return self.number < other.number if self == other else super().__lt__(other)
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):

@@ -133,6 +133,17 @@ def build_selection(term: PlacementTerm) -> Callable[[ResidentGroup], bool]:
     return lambda group: _is_selected(text, group)
 
 
+def is_named(group: ResidentGroup, terms: str) -> bool:
+    """Whether terms as text are about placements of the group, which is of the same namespace."""
+    return any(selected(group) for selected in _list_selections(terms))
+
+
+@lru_cache(4096)
+def _list_selections(text: str) -> list[Callable[[ResidentGroup], bool]]:
+    terms = parse_terms(text)
+    return [build_selection(term) for term in (*terms.required, *terms.preferred)]
+
+
 @lru_cache(_KEPT)
 def _is_selected(selector: bytes, group: ResidentGroup) -> bool:
     return matches(_parse_selector(selector), dict(group.labels))

@@ -42,18 +42,16 @@ class ResidentHints:
 
     def select(self, placement: PlacementKey, group: ResidentGroup) -> Iterator[PlacementKey]:
         """Those that it may help to know of this placement, which is one of the group."""
-        undecided = self._select_concerned(set(self._list_undecided()), group)
-        concerned = {*self._select_concerned(self._rejected, group), *undecided} - {placement}
-        yield from sorted(concerned, key=str)
+        waiting = self._rejected.union(self._list_undecided()) - {placement}
+        yield from sorted(self._select_concerned(waiting, group), key=str)
 
     def concerns(self, keys: Iterable[PlacementKey], group: ResidentGroup) -> bool:
         """Whether placements of the group matter to any of these, which are decided together."""
-        return any(True for _ in self._select_concerned(set(keys), group))
+        return bool(self._select_concerned(set(keys), group))
 
-    def _select_concerned(self, keys: Set[PlacementKey], group: ResidentGroup) -> Iterator[PlacementKey]:
-        for key in self._residents.select_concerned(keys, group):
-            if self._profile_of(key).reads_residents:
-                yield key
+    def _select_concerned(self, keys: Set[PlacementKey], group: ResidentGroup) -> list[PlacementKey]:
+        concerned = self._residents.select_concerned(keys, group)
+        return [key for key in concerned if self._profile_of(key).reads_residents]
 
 
 def may_end_rejection(profile: CompiledProfile, rejectors: frozenset[str] | None, column: str) -> bool:

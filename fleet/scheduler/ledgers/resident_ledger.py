@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Set
-from functools import lru_cache, partial
-from typing import Final
+from collections.abc import Callable, Iterable, Set
+from functools import partial
+from itertools import chain
+from typing import Final, NamedTuple
 
-from fleet.framework.policy.placement_terms import build_concern, build_group, parse_terms
+from fleet.framework.policy.placement_terms import build_group, is_named, list_repelling
 from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.scopes import owner_key
 from fleet.model.keys import AFFINITY, UNSCHEDULED
@@ -22,9 +23,15 @@ from fleet.model.views import Binding, Metadata, Observed, Placement, PlacementO
 from fleet.snapshot.sidedata import NO_RESIDENTS, ResidentGroup, Residents
 
 AnnotationsOf = Callable[[Metadata], dict[str, str]]
-Concern = Callable[[ResidentGroup], bool]
 ResidentChanged = Callable[[ResidentGroup, PlacementKey, str], None]
 """Called with the group and the key of a placement, and `Add` if it came to a cluster, `Delete` if it left one."""
+
+
+class _Terms(NamedTuple):
+    """About placements of a namespace, as text."""
+
+    namespace: str
+    terms: str
 
 
 class ResidentLedger:
@@ -37,10 +44,10 @@ class ResidentLedger:
         self._bound: dict[PlacementKey, Counter[str]] = {}
         self._reserved: dict[PlacementKey, set[str]] = {}
         self._group_of: dict[PlacementKey, ResidentGroup] = {}
-        self.naming: Final[dict[PlacementKey, Concern]] = {}
-        """Placements with terms of their own, and whether a group matters to them."""
-        self._alike: dict[Concern, set[PlacementKey]] = {}
-        """The same by the latter, which equal placements share."""
+        self.naming: Final[dict[PlacementKey, _Terms]] = {}
+        """Placements with terms of their own."""
+        self._alike: dict[_Terms, set[PlacementKey]] = {}
+        """The same, by their terms."""
         self._lock = threading.Lock()
         """Of what follows: frames are also built in threads of plugins."""
         self._by_group: dict[ResidentGroup, dict[str, frozenset[str]]] = {}
@@ -76,20 +83,19 @@ class ResidentLedger:
                 self._own.clear()
             return self._shared
 
-    def select_concerned(self, keys: Set[PlacementKey], group: ResidentGroup) -> Iterator[PlacementKey]:
+    def select_concerned(self, keys: Set[PlacementKey], group: ResidentGroup) -> set[PlacementKey]:
         """Those to which placements of the group matter, by their terms or by its own."""
-        if not group.affinity and len(self._alike) < len(keys):
-            for is_concerned, alike in self._alike.items():
-                if is_concerned(group):
-                    yield from alike & keys
-            return
-        answers: dict[Concern, bool] = {}
-        for key in keys if group.affinity else keys & self.naming.keys():
-            concern = self.naming.get(key) or _build_concern(self._find_group(key), "")
-            if concern not in answers:
-                answers[concern] = concern(group)
-            if answers[concern]:
-                yield key
+        if len(self._alike) < len(keys):
+            named = [alike & keys for own, alike in self._alike.items() if _is_about(own, group)]
+            concerned = set(chain.from_iterable(named))
+        else:
+            concerned = {key for key in keys if (own := self.naming.get(key)) is not None and _is_about(own, group)}
+        if group.affinity:
+            concerned.update(key for key in keys if self._is_repelled(key, group))
+        return concerned
+
+    def _is_repelled(self, key: PlacementKey, group: ResidentGroup) -> bool:
+        return key.namespace == group.namespace and bool(list_repelling(group, self._find_group(key).labels))
 
     # --- what attempts reserve ----------------------------------------------------------------------------------------
 
@@ -141,7 +147,7 @@ class ResidentLedger:
             self._regroup(new.view.metadata)
         elif old is not None:
             key = PlacementKey.of(old.view.metadata)
-            self._note_concern(key, None)
+            self._note_terms(key, "")
             self._forget_unused(key)
 
     def _on_options(
@@ -158,7 +164,7 @@ class ResidentLedger:
             return
         key, terms = PlacementKey.of(metadata), self._annotations_of(metadata).get(AFFINITY, "")
         group = build_group(metadata.namespace, metadata.labels, terms)
-        self._note_concern(key, _build_concern(group, terms) if terms else None)
+        self._note_terms(key, terms)
         before = self._find_group(key)
         if group == before:
             self._group_of[key] = before
@@ -170,15 +176,18 @@ class ResidentLedger:
         for cluster in clusters:
             self._move(group, key, cluster, is_there=True)
 
-    def _note_concern(self, key: PlacementKey, concern: Concern | None) -> None:
-        before = self.naming.pop(key, None)
+    def _note_terms(self, key: PlacementKey, terms: str) -> None:
+        before, own = self.naming.get(key), _Terms(key.namespace, terms) if terms else None
+        if own == before:
+            return
         if before is not None:
+            del self.naming[key]
             self._alike[before].discard(key)
             if not self._alike[before]:
                 del self._alike[before]
-        if concern is not None:
-            self.naming[key] = concern
-            self._alike.setdefault(concern, set()).add(key)
+        if own is not None:
+            self.naming[key] = own
+            self._alike.setdefault(own, set()).add(key)
 
     def _forget_unused(self, key: PlacementKey) -> None:
         if key in self._group_of and not self._list_clusters(key) and self._caches.placement(key) is None:
@@ -219,9 +228,8 @@ class ResidentLedger:
         self._on_change(group, key, "Add" if is_there else "Delete")
 
 
-@lru_cache(4096)  # many placements are alike, and those that are need one look
-def _build_concern(own: ResidentGroup, terms: str) -> Concern:
-    return build_concern(own, parse_terms(terms))
+def _is_about(own: _Terms, group: ResidentGroup) -> bool:
+    return own.namespace == group.namespace and is_named(group, own.terms)
 
 
 def _find_place(binding: Observed[Binding] | None) -> tuple[PlacementKey, str] | None:

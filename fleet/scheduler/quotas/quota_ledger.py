@@ -205,8 +205,8 @@ class QuotaLedger:
         quotas = self.list_quotas(key)
         if not quotas:
             return True
-        needs = self._known[key][1] if key in self._known else NO_NEEDS
-        if needs.vary or key in self._read_kept():
+        needs = self._find_needs(key)
+        if key in self._read_kept():
             return self._has_room(self.list_shares(key), needs)
         answer = self._answers.get((quotas, id(needs)))
         if answer is None:
@@ -291,6 +291,10 @@ class QuotaLedger:
             self._known[key] = placement.view.metadata, parse_needs(text or "")
         elif not self._list_clusters(key):
             self._known.pop(key, None)
+        return self._find_needs(key)
+
+    def _find_needs(self, key: PlacementKey) -> Needs:
+        """Those that are known."""
         return self._known[key][1] if key in self._known else NO_NEEDS
 
     # --- changes on the hub -------------------------------------------------------------------------------------------
@@ -351,9 +355,11 @@ class QuotaLedger:
         note(PlacementKey.of(known.view.metadata))
 
     def _on_policy_snapshot(self, old: Observed[PolicySnapshot] | None, new: Observed[PolicySnapshot] | None) -> None:
-        key = None if new is None else owner_key(new.view.metadata)
+        known = old if new is None else new
+        assert known is not None
+        key = owner_key(known.view.metadata)
         if key is not None and read_workloads(old) != read_workloads(new):
-            self._note(key)
+            (self._note_use if new is None else self._note)(key)
 
     def _on_binding(self, old: Observed[Binding] | None, new: Observed[Binding] | None) -> None:
         before, after = _read_place(old), _read_place(new)

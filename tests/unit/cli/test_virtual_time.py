@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
+from contextvars import ContextVar, copy_context
 from itertools import count, repeat
 
 import pytest
@@ -72,6 +73,19 @@ def test_timers_of_one_moment_run_in_the_order_in_which_they_were_set() -> None:
 
     run_virtually(scene())
     assert ran == list(range(8))
+
+
+def test_a_timer_runs_in_the_context_that_it_is_given() -> None:
+    name: ContextVar[str] = ContextVar("name")
+    context, read = copy_context(), []
+    context.run(name.set, "given")
+
+    async def scene() -> None:
+        asyncio.get_running_loop().call_later(1, lambda: read.append(name.get()), context=context)
+        await asyncio.sleep(2)
+
+    run_virtually(scene())
+    assert read == ["given"]
 
 
 def test_a_hub_in_virtual_time_writes_large_objects() -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from fleet.framework.policy.placement_terms import build_group
+from fleet.framework.policy.placement_terms import build_group, is_named
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.informers.cache import Caches
 from fleet.kube.informer import InformerConfig
@@ -44,9 +44,9 @@ class Ledger(ResidentLedger):
         for key, terms in ((PLAIN, ""), (NEAR, NEAR_DB), (NEARER, NEAR_DB_IF_POSSIBLE)):
             self.create(key.name, terms)
 
-    def create(self, name: str, terms: str) -> None:
+    def create(self, name: str, terms: str, **more: str) -> None:
         self.version += 1
-        labels, annotations = {"app": "web"}, {AFFINITY: terms}
+        labels, annotations = {"app": "web", **more}, {AFFINITY: terms}
         metadata = Metadata(
             name=name, uid=name, resource_version=str(self.version), labels=labels, annotations=annotations
         )
@@ -90,30 +90,46 @@ def test_X_16_those_wake_whom_it_matters_to(hints: ResidentHints, group: Residen
     assert hints.concerns([PLAIN, NEAR], group) is bool(woken)
 
 
-def test_X_16_the_terms_of_equal_placements_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at: list[ResidentGroup] = []
+def test_X_16_equal_terms_are_looked_at_once(monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> None:
+    looked_at: list[str] = []
 
-    def build(own: ResidentGroup, terms: Any) -> Any:
-        def look(group: ResidentGroup) -> bool:
-            looked_at.append(group)
-            return own.labels != () and bool(terms.required)
+    def look(group: ResidentGroup, terms: str) -> bool:
+        looked_at.append(terms)
+        return is_named(group, terms)
 
-        return look
-
-    monkeypatch.setattr(resident_ledger, "build_concern", build)
-    resident_ledger._build_concern.cache_clear()
-    ledger = Ledger()
+    monkeypatch.setattr(resident_ledger, "is_named", look)
+    waiting = set[PlacementKey]()
     for number in range(50):
-        ledger.create(f"near-{number}", NEAR_DB)
-        ledger.create(f"plain-{number}", "")
-    waiting = {PlacementKey.parse(f"{kind}-{number}") for kind in ("near", "plain") for number in range(50)}
-    woken = set(ledger.select_concerned(waiting, DB))
-    assert {key.name for key in woken} == {f"near-{number}" for number in range(50)}
-    assert len(looked_at) == len((NEAR_DB, NEAR_DB_IF_POSSIBLE))
+        for kind, terms in (("near", NEAR_DB), ("plain", "")):
+            ledger.create(f"{kind}-{number}", terms, number=str(number))
+            waiting.add(PlacementKey.parse(f"{kind}-{number}"))
+    assert {key.name for key in ledger.select_concerned(waiting, DB)} == {f"near-{number}" for number in range(50)}
+    assert sorted(looked_at) == sorted((NEAR_DB, NEAR_DB_IF_POSSIBLE))
     looked_at.clear()
-    assert set(ledger.select_concerned(waiting, SHY)) == woken
-    assert len(looked_at) == len((NEAR_DB, ""))
-    resident_ledger._build_concern.cache_clear()
+    assert ledger.select_concerned({NEAR}, DB) == {NEAR}
+    assert looked_at == [NEAR_DB]
+
+
+def test_X_16_those_that_wake_are_in_the_order_of_their_names(
+    hints: ResidentHints, ledger: Ledger, profile: CompiledProfile
+) -> None:
+    names = [f"near-{number}" for number in range(50)]
+    for name in reversed(names):
+        ledger.create(name, NEAR_DB)
+        hints.note_decision(PlacementKey.parse(name), profile, frozenset({"PlacementAffinity"}))
+    assert [key.name for key in hints.select(OTHER, DB)] == ["near", *sorted(names), "nearer"]
+
+
+def test_X_16_terms_are_known_as_they_are_when_they_are_read_again(ledger: Ledger) -> None:
+    ledger.keep(is_wanted=False)
+    ledger.create("near", "")
+    ledger.create("plain", NEAR_DB)
+    ledger.keep(is_wanted=True)
+    keys = {PLAIN, NEAR, NEARER}
+    assert ledger.select_concerned(keys, DB) == {PLAIN, NEARER}
+    for name in ("plain", "near", "nearer"):
+        ledger.create(name, "")
+    assert (ledger.naming, ledger._alike) == ({}, {})
 
 
 def test_X_16_a_placement_does_not_wake_itself(hints: ResidentHints) -> None:
