@@ -142,6 +142,8 @@ class AttemptRunner:
         self._preemptions, self._groups = preemptions, groups
         self._rejectors: dict[PlacementKey, frozenset[str] | None] = {}
         """Of the attempts that have read the fleet; None until they are decided."""
+        self._group_attempts: dict[PlacementKey, GroupAttempt] = {}
+        """Under way, by member."""
         self._cursors: dict[str, int] = {}
         """By profile, the row at which the next scan of a part of the fleet begins."""
         self._thread = thread
@@ -159,6 +161,8 @@ class AttemptRunner:
     ) -> AttemptRecord:
         """Raises only if no further write is allowed. `group` has attempts for other members of the same group."""
         record = AttemptRecord(key=key, number=number, triggers=triggers, started=epoch_nanoseconds(self._clock))
+        if group is not None:
+            self._group_attempts[key] = group
         try:
             record.result = await self._schedule(record, handover, group, is_unseen=is_unseen)
         except STOPPING:
@@ -175,6 +179,7 @@ class AttemptRunner:
         finally:
             if group is not None:
                 group.leave(key)
+                del self._group_attempts[key]
             self._rejectors.pop(key, None)
             if self._recent is not None:
                 self._recent.settle(key)
@@ -193,6 +198,11 @@ class AttemptRunner:
     def list_undecided(self) -> list[PlacementKey]:
         """Those whose attempts have read the fleet and are not decided."""
         return [key for key, rejectors in self._rejectors.items() if rejectors is None]
+
+    def list_together(self, key: PlacementKey) -> frozenset[PlacementKey]:
+        """Those that the attempt under way decides, if it decides several."""
+        group = self._group_attempts.get(key)
+        return frozenset() if group is None else group.keys
 
     def is_large(self, key: PlacementKey) -> bool:
         """Whether its attempts compute in the thread."""

@@ -217,7 +217,10 @@ class Scheduler:
             clock=clock,
         )
         self._resident_hints = ResidentHints(
-            self._residents, lambda: self._loop.attempts.list_undecided(), self._profile_of_key
+            self._residents,
+            lambda: self._loop.attempts.list_undecided(),
+            lambda key: self._loop.attempts.list_together(key),
+            self._profile_of_key,
         )
         self._plugin_hints = PluginHints(
             profile_of=self._profile_of_key,
@@ -488,6 +491,8 @@ class Scheduler:
     def _settle_room(self, key: PlacementKey) -> None:
         self._room.settle(key)
         self._quotas.settle(key)
+        for event, helped in self._resident_hints.settle(key):
+            self._handlers.on_resident(key, event, helped)
 
     def _watch_companions(self) -> None:
         """Those that few profiles read."""
@@ -592,8 +597,8 @@ class Scheduler:
             return not self.queue.is_in_flight(key)
         return is_rejected_by_filters(self._profile_of_key(key), rejectors)
 
-    def _report_resident(self, group: ResidentGroup, placement: PlacementKey, event: str) -> None:
-        self._handlers.on_resident(placement, event, self._resident_hints.select(placement, group))
+    def _report_resident(self, group: ResidentGroup, placement: PlacementKey, cluster: str, event: str) -> None:
+        self._handlers.on_resident(placement, event, self._resident_hints.select(placement, group, cluster, event))
         if self._resident_hints.may_concern(group):
             may_help = partial(self._resident_hints.concerns, group=group)
             self._groups.wake_waiting(f"Resident/{event} {placement}", may_help, giving=placement)

@@ -22,6 +22,7 @@ from fleet.scheduler.background_compiler import BackgroundCompiler
 from fleet.scheduler.queue.item import QueueItem
 from fleet.worker_thread import WorkerThread
 from tests.e2e.hub import soon
+from tests.e2e.world import ANYTHING
 from tests.faults.acting import acting_plugins
 from tests.faults.configured import LatePlacements, Scene, a_scene
 from tests.faults.test_room import ONE, join, list_bound_by, within
@@ -34,7 +35,12 @@ profiles:
   plugins: {multiPoint: {enabled: [{name: GangPlacement}, {name: QuotaFit}]}}
 - {schedulerName: plain, base: ExtendedProfile, plugins: {multiPoint: {disabled: [{name: GangPlacement}]}}}
 """
+APPROVED: Final = """
+profiles:
+- {schedulerName: DefaultScheduler, base: ExtendedProfile, plugins: {permit: {enabled: [{name: PlacementApproval}]}}}
+"""
 GROUP: Final = CLUSTER_SCOPED.group
+OPTIONS: Final = CLUSTER_SCOPED.options
 Json = dict[str, Any]
 
 
@@ -923,6 +929,49 @@ async def test_nothing_is_kept_of_groups_that_are_deleted(tmp_path: Path) -> Non
         await asyncio.sleep(60)
         assert scene.controller.scheduler is not None
         assert scene.controller.scheduler._groups._progress == {}
+
+
+# --- members that name each other ------------------------------------------------------------------------------------
+
+
+async def place_labelled(scene: Scene, name: str, **options: Any) -> None:
+    """With a label of its own, and in the group."""
+    await scene.world.create(OPTIONS, {"metadata": {"name": name}, "spec": {"group": "web", **options}})
+    spec = {"resourceSelectors": [ANYTHING], "policy": ONE}
+    placement = {"metadata": {"name": name, "labels": {"app": name}}, "spec": spec}
+    await scene.world.create(CLUSTER_SCOPED.placement, placement)
+
+
+def near(app: str, **more: Any) -> Json:
+    return {"required": [{"placements": {"matchLabels": {"app": app}}, **more}]}
+
+
+@virtual
+@pytest.mark.parametrize("terms", [near("p1"), near("p1", anti=True)])
+async def test_X_16_X_18_a_group_is_not_woken_by_what_its_own_attempt_gives_back(tmp_path: Path, terms: Json) -> None:
+    async with a_scene(tmp_path, APPROVED) as scene:
+        for name in ("ams", "dub"):
+            await join(scene.world, name, cpu="4")
+        await a_group(scene, minCount=2)
+        await place_labelled(scene, "p1", approvals=[{"name": "owners"}])
+        await place_labelled(scene, "p2", affinity=terms)
+        await asyncio.sleep(200)
+        assert [len(scene.attempts.of(name)) for name in ("p1", "p2")] == [1, 1]
+        assert await count_bound(scene) == 0
+
+
+@virtual
+async def test_X_16_X_18_a_member_is_woken_by_one_that_was_decided_with_it_and_is_bound(tmp_path: Path) -> None:
+    """By the order of their names it was decided first."""
+    async with a_scene(tmp_path, GROUPS) as scene:
+        for name in ("ams", "dub"):
+            await join(scene.world, name, cpu="4")
+        await a_group(scene, minCount=1)
+        await place_labelled(scene, "api", affinity=near("db"))
+        await place_labelled(scene, "db")
+        await are_bound(scene, 2)
+        clusters = {each["spec"]["targetCluster"] for each in await scene.world.all(CLUSTER_SCOPED.binding)}
+        assert len(clusters) == 1
 
 
 # --- members that are bound late --------------------------------------------------------------------------------------

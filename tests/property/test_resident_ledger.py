@@ -44,7 +44,7 @@ class Hub:
         self.ledger = ResidentLedger(
             self.caches,
             lambda metadata: dict(metadata.annotations or {}),
-            on_change=lambda group, key, event: self.noted.append((group, str(key), event)),
+            on_change=lambda group, key, _, event: self.noted.append((group, str(key), event)),
         )
         self.version = 0
         self.groups: dict[str, ResidentGroup] = {}

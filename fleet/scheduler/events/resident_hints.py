@@ -7,6 +7,7 @@ matter to them, by their terms or by its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
+from typing import NamedTuple
 
 from fleet.framework.policy.placement_terms import RESIDENTS
 from fleet.framework.profiles.profile import CompiledProfile
@@ -16,16 +17,26 @@ from fleet.scheduler.ledgers.resident_ledger import ResidentLedger
 from fleet.snapshot.sidedata import ResidentGroup
 
 
+class _Withheld(NamedTuple):
+    event: str
+    together: Set[PlacementKey]
+
+
 class ResidentHints:
     def __init__(
         self,
         residents: ResidentLedger,
         list_undecided: Callable[[], Iterable[PlacementKey]],
+        list_together: Callable[[PlacementKey], Set[PlacementKey]],
         profile_of: Callable[[PlacementKey], CompiledProfile],
     ) -> None:
-        """`list_undecided` are the placements whose attempts have read the fleet and are not decided."""
-        self._residents, self._list_undecided, self._profile_of = residents, list_undecided, profile_of
+        """`list_undecided` are the placements whose attempts have read the fleet and are not decided, `list_together`
+        those that are decided with one."""
+        self._residents, self._profile_of = residents, profile_of
+        self._list_undecided, self._list_together = list_undecided, list_together
         self._rejected: set[PlacementKey] = set()
+        self._withheld: dict[PlacementKey, dict[tuple[ResidentGroup, str], _Withheld]] = {}
+        """By placement, what its attempt has done so far: by its group and a cluster."""
 
     def note_decision(self, key: PlacementKey, profile: CompiledProfile, rejectors: frozenset[str]) -> None:
         if profile.reads_residents and may_end_rejection(profile, rejectors, RESIDENTS):
@@ -40,10 +51,22 @@ class ResidentHints:
         """Whether placements of the group matter to anyone: what is known without looking at each."""
         return bool(group.affinity or self._residents.naming)
 
-    def select(self, placement: PlacementKey, group: ResidentGroup) -> Iterator[PlacementKey]:
-        """Those that it may help to know of this placement, which is one of the group."""
-        waiting = self._rejected.union(self._list_undecided()) - {placement}
-        yield from sorted(self._select_concerned(waiting, group), key=str)
+    def select(self, placement: PlacementKey, group: ResidentGroup, cluster: str, event: str) -> Iterator[PlacementKey]:
+        """Those that it may help to know of this placement, which is one of the group. Those that are decided with it
+        know what its attempt reserves, and are told at its end what has come of that: what was given back again would
+        else be the reason of the next attempt, and of the one after that."""
+        waiting, together = self._rejected.union(self._list_undecided()) - {placement}, self._list_together(placement)
+        if together:
+            withheld = self._withheld.setdefault(placement, {})
+            if withheld.pop((group, cluster), None) is None:
+                withheld[group, cluster] = _Withheld(event, together)
+        yield from sorted(self._select_concerned(waiting - together, group), key=str)
+
+    def settle(self, placement: PlacementKey) -> Iterator[tuple[str, list[PlacementKey]]]:
+        """Its attempt has ended: events with those that were decided with it, and that they may help."""
+        for (group, _), (event, together) in self._withheld.pop(placement, {}).items():
+            waiting = self._rejected & together - {placement}
+            yield event, sorted(self._select_concerned(waiting, group), key=str)
 
     def concerns(self, keys: Iterable[PlacementKey], group: ResidentGroup) -> bool:
         """Whether placements of the group matter to any of these, which are decided together."""

@@ -163,7 +163,8 @@ class GroupAttempt:
     ) -> None:
         """`keys` are the members with an attempt. `judge` says after each of them whether the rest can suffice."""
         self.name, self._store, self._read_frame, self._judge = group, store, read_frame, judge
-        self._expected = set(keys)
+        self.keys = frozenset(keys)
+        self._expected = set(self.keys)
         self._is_split = not store.list_in_flight(group) <= self._expected
         self._members: dict[PlacementKey, GroupMember] = {}
         self._outcomes: dict[PlacementKey, asyncio.Future[PermitResult | None]] = {}

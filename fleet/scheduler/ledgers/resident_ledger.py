@@ -23,8 +23,8 @@ from fleet.model.views import Binding, Metadata, Observed, Placement, PlacementO
 from fleet.snapshot.sidedata import NO_RESIDENTS, ResidentGroup, Residents
 
 AnnotationsOf = Callable[[Metadata], dict[str, str]]
-ResidentChanged = Callable[[ResidentGroup, PlacementKey, str], None]
-"""Called with the group and the key of a placement, and `Add` if it came to a cluster, `Delete` if it left one."""
+ResidentChanged = Callable[[ResidentGroup, PlacementKey, str, str], None]
+"""Called with the group and the key of a placement, a cluster, and `Add` if it came there, `Delete` if it left."""
 
 
 class _Terms(NamedTuple):
@@ -225,7 +225,7 @@ class ResidentLedger:
                 del self._by_group[group]
                 self._own.discard(group)
             self._shared = None
-        self._on_change(group, key, "Add" if is_there else "Delete")
+        self._on_change(group, key, cluster, "Add" if is_there else "Delete")
 
 
 def _is_about(own: _Terms, group: ResidentGroup) -> bool:

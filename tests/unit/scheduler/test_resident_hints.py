@@ -32,6 +32,10 @@ SHY = build_group("", None, AWAY_FROM_WEB)
 SHY_ELSEWHERE = build_group("elsewhere", None, AWAY_FROM_WEB)
 
 
+TOGETHER: set[PlacementKey] = set()
+"""With the placement that comes; of none here."""
+
+
 class Ledger(ResidentLedger):
     """It knows three placements labelled app=web, of which two have terms."""
 
@@ -74,7 +78,7 @@ def hints(
     monkeypatch.setattr(resident_hints, "may_end_rejection", lambda *_: True)
     are_rejected = request.param == "rejected"
     waiting = [PLAIN, NEAR, NEARER]
-    hints = ResidentHints(ledger, lambda: [] if are_rejected else waiting, lambda _: profile)
+    hints = ResidentHints(ledger, lambda: [] if are_rejected else waiting, lambda _: TOGETHER, lambda _: profile)
     for key in waiting if are_rejected else ():
         hints.note_decision(key, profile, frozenset({"PlacementAffinity"}))
     return hints
@@ -85,7 +89,7 @@ def hints(
     [(DB, {NEAR, NEARER}), (QUEUE, set()), (SHY, {PLAIN, NEAR, NEARER}), (SHY_ELSEWHERE, set())],
 )
 def test_X_16_those_wake_whom_it_matters_to(hints: ResidentHints, group: ResidentGroup, woken: set[Any]) -> None:
-    assert set(hints.select(OTHER, group)) == woken
+    assert set(hints.select(OTHER, group, "c", "Add")) == woken
     assert {key for key in (PLAIN, NEAR, NEARER) if hints.concerns([key], group)} == woken
     assert hints.concerns([PLAIN, NEAR], group) is bool(woken)
 
@@ -117,7 +121,7 @@ def test_X_16_those_that_wake_are_in_the_order_of_their_names(
     for name in reversed(names):
         ledger.create(name, NEAR_DB)
         hints.note_decision(PlacementKey.parse(name), profile, frozenset({"PlacementAffinity"}))
-    assert [key.name for key in hints.select(OTHER, DB)] == ["near", *sorted(names), "nearer"]
+    assert [key.name for key in hints.select(OTHER, DB, "c", "Add")] == ["near", *sorted(names), "nearer"]
 
 
 def test_X_16_terms_are_known_as_they_are_when_they_are_read_again(ledger: Ledger) -> None:
@@ -133,23 +137,23 @@ def test_X_16_terms_are_known_as_they_are_when_they_are_read_again(ledger: Ledge
 
 
 def test_X_16_a_placement_does_not_wake_itself(hints: ResidentHints) -> None:
-    assert set(hints.select(NEAR, DB)) == {NEARER}
+    assert set(hints.select(NEAR, DB, "c", "Add")) == {NEARER}
 
 
 def test_X_16_none_is_woken_whose_profile_does_not_read_residents(hints: ResidentHints, profile: Profile) -> None:
     profile.reads_residents = False
-    assert set(hints.select(OTHER, SHY)) == set()
+    assert set(hints.select(OTHER, SHY, "c", "Add")) == set()
     assert not hints.concerns([NEAR], DB)
 
 
 def test_X_16_a_placement_that_is_gone_wakes_no_more(hints: ResidentHints, request: pytest.FixtureRequest) -> None:
     hints.forget(NEAR)
     is_rejected = "rejected" in request.node.name
-    assert (NEAR in hints.select(OTHER, DB)) is not is_rejected
+    assert (NEAR in hints.select(OTHER, DB, "c", "Add")) is not is_rejected
 
 
 def test_X_16_without_terms_none_is_concerned(ledger: Ledger) -> None:
-    hints = ResidentHints(ledger, list, cast("Any", None))
+    hints = ResidentHints(ledger, list, lambda _: TOGETHER, cast("Any", None))
     assert hints.may_concern(DB)
     ledger.keep(is_wanted=False)
     assert not hints.may_concern(DB)
