@@ -931,6 +931,28 @@ async def test_nothing_is_kept_of_groups_that_are_deleted(tmp_path: Path) -> Non
         assert scene.controller.scheduler._groups._progress == {}
 
 
+@virtual
+async def test_X_18_a_group_that_is_recreated_is_scheduled_if_its_members_are_bound(tmp_path: Path) -> None:
+    async with a_scene(tmp_path, GROUPS) as scene:
+        await join(scene.world, "ams", cpu="8")
+        await a_group(scene, minCount=3)
+        await place(scene, "p1", "p2", "p3")
+        await are_bound(scene, 3)
+        await scene.world.delete(GROUP, "web")
+        await asyncio.sleep(10)
+        await a_group(scene, minCount=3)
+        await asyncio.sleep(10)
+        assert (await read_condition(scene))[0] == "True"
+        await scene.world.delete(GROUP, "web")
+        await asyncio.sleep(10)
+        await a_group(scene, minCount=4)
+        await asyncio.sleep(10)
+        assert (await read_condition(scene))[0] == "False"
+        await place(scene, "p4")
+        await are_bound(scene, 4)
+        assert (await read_condition(scene))[0] == "True"
+
+
 # --- members that name each other ------------------------------------------------------------------------------------
 
 

@@ -210,6 +210,13 @@ class Groups:
         clusters = {key: self._list_clusters(key) for key in self._members.get(group, ())}
         return {key: on for key, on in clusters.items() if on}
 
+    def _is_bound(self, group: PlacementKey) -> bool:
+        """As many of it as it needs."""
+        present = self.find(group)
+        if present is None or group not in self._members:
+            return False
+        return len(self.list_bound(group)) >= self.count_needed(group, present.view.spec)
+
     def read_rules(self, group: PlacementKey) -> GroupRules | None:
         present = self.find(group)
         if present is None:
@@ -342,7 +349,7 @@ class Groups:
         if not progress.plan and present is not None:
             if progress.degraded and present.view.spec.on_partial_bind == UNWIND and not progress.was_scheduled:
                 progress.unwinds = True
-            elif group in self._members and len(self.list_bound(group)) >= self.count_needed(group, present.view.spec):
+            elif self._is_bound(group):
                 progress.was_scheduled, progress.since, progress.degraded = True, None, ""
                 self._set_message(group, "")
         self.reports.enqueue_status(group)
@@ -414,6 +421,8 @@ class Groups:
             progress.degraded, progress.unwinds = degraded.message, degraded.reason == "Unwinding"
         for target in status.targets:
             self._restore_target(name, progress, target)
+        if not progress.plan and not progress.degraded and self._is_bound(name):
+            self._settle(name)
 
     def _restore_target(self, name: PlacementKey, progress: GroupProgress, target: GroupTarget) -> None:
         key = PlacementKey(name.namespace, target.placement)
@@ -533,7 +542,7 @@ class Groups:
         if new is not None and old is not None:
             self.find_progress(name).since = None
         elif new is not None and self._leads and name not in self._progress:
-            self._restore(name, new.view)  # a reload has brought groups
+            self._restore(name, new.view)  # a reload has brought groups, or it was there before
             self._nominate(name)
         self._requeue(name, f"PlacementGroup/{'Add' if old is None else 'Delete' if new is None else 'Update'}")
         if new is None:
