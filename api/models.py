@@ -209,7 +209,9 @@ class DecisionModel(ApiModel, frozen=True, kw_only=True):
     ending: str
     """How the attempt ended: Decided, Short, BadInput, Transient, …"""
     outcome: str
-    """Empty where the attempt ended without a decision."""
+    """Of the decision. Empty where the attempt ended without one."""
+    result: str
+    """What came of it in a word: the outcome, unless the decision was not carried out, as one that was refused."""
     fulfilled: bool
     error: str
     """Left out where it could name clusters that the caller may not read."""

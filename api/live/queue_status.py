@@ -201,12 +201,28 @@ def compute_present_state(
         case "active" if not was_decided:
             return "Queued"
     if attempt is not None and attempt.ending in _FAILED:
-        return "BindFailed" if any(write.error for write in attempt.writes) else "SchedulerError"
+        return _name_failure(attempt)
     if attempt is not None and attempt.ending == AttemptResult.BAD_INPUT.value:
         return None
     if queue is not None and queue.space in ("backoff", "error"):
         return "BackingOff"
     return None if was_decided else name_undecided(attempt)
+
+
+def name_end(attempt: HistoryAttempt) -> State | None:
+    """The state that a past attempt has left, if its decision was not carried out."""
+    match AttemptResult(attempt.ending):
+        case AttemptResult.REJECTED:
+            return "Unschedulable"
+        case AttemptResult.WAITING:
+            return "Waiting"
+        case AttemptResult.BIND_FAILED | AttemptResult.TRANSIENT | AttemptResult.INTERNAL:
+            return _name_failure(attempt)
+    return None
+
+
+def _name_failure(attempt: HistoryAttempt) -> State:
+    return "BindFailed" if any(write.error for write in attempt.writes) else "SchedulerError"
 
 
 def name_undecided(attempt: HistoryAttempt | None) -> State:

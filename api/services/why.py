@@ -22,6 +22,7 @@ from api.live.queue_status import (
     compute_present_state,
     find_queue_place,
     list_wake_events,
+    name_end,
     name_undecided,
 )
 from api.live.warnings import WarningEvent
@@ -377,7 +378,7 @@ def _build_context(
     notes: list[StatusNote] = []
     if is_of_other_configuration and record.explaining is not None:
         notes.append(_describe_configuration(backend, record.explaining))
-    headline = held.headline
+    headline = held.headline or _describe_end(query, record, visibility)
     is_foreign = is_about_now and placement is not None and backend.live.is_foreign(placement)
     if placement is not None and is_about_now:
         refused = find_selector_problems(placement.placement)
@@ -465,10 +466,19 @@ def _find_what_holds(
 
 def _compute_state(query: WhyQuery, record: PlacementRecord, queue: QueueModel | None) -> State | None:
     if query.attempt is not None:
-        return None
+        return None if record.explaining is None else name_end(record.explaining)
     if record.placement is None:
         return "Deleted"
     return compute_present_state(queue, record.newest, was_decided=record.was_decided)
+
+
+def _describe_end(query: WhyQuery, record: PlacementRecord, visibility: Visibility) -> str:
+    """Of a past attempt whose decision was not carried out."""
+    attempt = record.explaining
+    if query.attempt is None or attempt is None or name_end(attempt) is None:
+        return ""
+    _, _, message = attempt.error.partition(": ")  # after the kind of the error
+    return message if message and visibility.is_whole else f"it ended as {attempt.ending}"
 
 
 def _find_last_attempt(record: PlacementRecord, attempt: HistoryAttempt | None) -> HistoryAttempt | None:

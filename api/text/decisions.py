@@ -16,7 +16,7 @@ def render_history(decisions: Iterable[DecisionModel]) -> str:
         (
             _format_number(decision),
             decision.at,
-            decision.outcome or decision.ending,
+            decision.result,
             _format_clusters(decision),
             ", ".join(decision.triggers),
         )
@@ -27,7 +27,7 @@ def render_history(decisions: Iterable[DecisionModel]) -> str:
 
 def render_decision_line(decision: DecisionModel) -> str:
     because = f" [{', '.join(decision.triggers)}]" if decision.triggers else ""
-    subject, result = decision.key or UNNAMED, decision.outcome or decision.ending
+    subject, result = decision.key or UNNAMED, decision.result
     return f"{decision.at}  {subject}: {result}, {_format_clusters(decision)}{because}\n"
 
 

@@ -48,7 +48,7 @@ export function decisionLine(decision, named = true) {
   return h("li", { "data-seq": decision.seq },
     time(decision.at),
     named && decision.key && h("a", { href: placementLink(decision.key) }, decision.key), named && " ",
-    h("b", {}, decision.outcome || decision.ending), sum && ` ${sum}`, places && ` → ${places}`,
+    h("b", {}, decision.result), sum && ` ${sum}`, places && ` → ${places}`,
     h("small", {}, h("br"), decision.triggers.join(", ") || "no trigger recorded"));
 }
 

@@ -102,7 +102,7 @@ export async function showPlacement(main, key) {
         list.prepend(decisionLine(decision, false));
         while (list.children.length > MOST_LIVE) list.lastElementChild?.remove();
       }
-      say(`${key}: ${decision.outcome || decision.ending}`);
+      say(`${key}: ${decision.result}`);
       try {
         await loadMatrix();
         await refresh();

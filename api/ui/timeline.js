@@ -44,8 +44,7 @@ export function makeTimeline(area, key, page) {
   }
 
   function label(attempt) {
-    const what = attempt.outcome || attempt.ending;
-    return `attempt ${attempt.n}, ${clockTime(attempt.at)} UTC: ${what}${attempt.active === null ? "" : `, ${count(attempt.active, "cluster")}`}`;
+    return `attempt ${attempt.n}, ${clockTime(attempt.at)} UTC: ${attempt.result}${attempt.active === null ? "" : `, ${count(attempt.active, "cluster")}`}`;
   }
 
   function drawDots() {

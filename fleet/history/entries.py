@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -89,6 +89,9 @@ class SnapshotReference(msgspec.Struct, frozen=True, kw_only=True, array_like=Tr
     generation: int
 
 
+_NOT_CARRIED_OUT: Final = frozenset(("Waiting", "Rejected", "BindFailed", "Transient", "Internal"))
+
+
 class HistoryAttempt(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     key: str
@@ -149,6 +152,11 @@ class HistoryAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """Position in the cluster journal."""
     columns: PartState = PartState.NONE
     inputs: PartState = PartState.NONE
+
+    @property
+    def result(self) -> str:
+        """What came of it in a word: the outcome of its decision, unless that was not carried out."""
+        return self.ending if self.ending in _NOT_CARRIED_OUT else self.outcome or self.ending
 
     @property
     def changed_nothing(self) -> bool:

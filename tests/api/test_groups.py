@@ -149,6 +149,33 @@ async def test_X_22_the_text_and_the_answer_about_a_member_say_the_same(stage: S
 
 
 @with_groups
+async def test_X_22_W_02_an_attempt_that_was_refused_does_not_count_as_one_that_selected(stage: Stage) -> None:
+    await make_group(stage, minCount=2)
+    for name in ("one-shard", "two-shard"):
+        await place(stage, name, cpu="1", schedulerName="approved", approvals=[{"name": "owners"}])
+    await soon_why(stage, lambda why: read_states(why) == {"one-shard": "Waiting", "two-shard": "Waiting"})
+    await stage.wait_until_recorded()
+    path = "/v1/placements/-/one-shard"
+    history = (await stage.json(f"{path}/history"))["items"]
+    refused = next(each for each in history if each["outcome"] == "Selected")
+    assert (refused["ending"], refused["result"], refused["fulfilled"]) == ("Rejected", "Rejected", True)
+    text = (await stage.get(f"{path}/history", Accept="text/plain")).text
+    assert "Rejected" in text
+    assert "Selected" not in text
+    why = await stage.json(f"{path}/why?attempt={refused['n']}")
+    assert why["verdict"]["state"] == "Unschedulable"
+    refusal = "PlacementApproval at permit of cluster ams-1: owners: waits for an approval: 1/5 clusters selected"
+    assert why["verdict"]["summary"].startswith(refusal)
+    assert {past["outcome"] for past in why["history"]} == {"Rejected"}
+    own = (await stage.get(f"{path}/why?attempt={refused['n']}", Accept="text/plain")).text
+    assert "\nWOULD BE SELECTED" in own
+    assert "\nSELECTED" not in own
+    hidden = await stage.json(f"{path}/why?attempt={refused['n']}", AUTHOR)
+    assert hidden["verdict"]["state"] == "Unschedulable"
+    assert hidden["verdict"]["summary"].startswith("it ended as Rejected: ")
+
+
+@with_groups
 async def test_what_is_bound_and_joins_a_group_that_waits_is_not_said_to_be_unbound(stage: Stage) -> None:
     spec = {"resourceSelectors": [ANYTHING], "policy": ONE}
     await stage.world.create(CLUSTER_SCOPED.placement, {"metadata": {"name": "early"}, "spec": spec})

@@ -52,6 +52,7 @@ def build_decision_model(attempt: HistoryAttempt, visibility: Visibility) -> Dec
         repeats=attempt.repeats,
         ending=attempt.ending,
         outcome=attempt.outcome,
+        result=attempt.result,
         fulfilled=attempt.fulfilled,
         error=attempt.error if visibility.is_whole else "",
         type=attempt.placement_type,
@@ -139,7 +140,7 @@ def build_past_attempt(attempt: HistoryAttempt) -> PastAttempt:
         n=attempt.number,
         id=attempt.id,
         at=format_timestamp(attempt.started),
-        outcome=attempt.outcome or attempt.ending,
+        outcome=attempt.result,
         repeats=attempt.repeats,
     )
 

@@ -64,7 +64,7 @@ def render_decision(decision: Decision) -> str:
     if hidden:
         names.append(f"{hidden} that you may not read")
     because = ", ".join(decision.get("triggers") or ())
-    outcome = decision.get("outcome") or decision.get("ending")
+    outcome = decision.get("result") or decision.get("outcome") or decision.get("ending")
     error = f": {decision['error']}" if decision.get("error") else ""
     reason = f" [{because}]" if because else ""
     in_use = decision.get("active")

@@ -53,7 +53,7 @@ class ResidentHints:
 
     def select(self, placement: PlacementKey, group: ResidentGroup, cluster: str, event: str) -> Iterator[PlacementKey]:
         """Those that it may help to know of this placement, which is one of the group. Those that are decided with it
-        know what its attempt reserves, and are told at its end what has come of that: what was given back again would
+        know what its attempt reserves, and learn at its end what has come of that: what was given back again would
         else be the reason of the next attempt, and of the one after that."""
         waiting, together = self._rejected.union(self._list_undecided()) - {placement}, self._list_together(placement)
         if together:
