@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+from errno import EACCES
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -44,6 +47,22 @@ def test_a_folder_without_files(tmp_path: Path) -> None:
     file_of(tmp_path, "hello", name="notes.txt")
 
     assert errors("-f", str(tmp_path)) == [f"{tmp_path}: no *.yaml, *.yml, *.json in this folder"]
+
+
+def test_a_folder_below_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An account that may read everything could not make one."""
+    written(tmp_path, member("a"), placement("web"))
+    hidden, scan = tmp_path / "hidden", os.scandir
+    hidden.mkdir()
+
+    def refuse(path: str) -> Any:
+        if str(path) == str(hidden):
+            raise PermissionError(EACCES, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+    assert errors("-f", str(tmp_path)) == [f"{hidden}: cannot be read: Permission denied"]
 
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:

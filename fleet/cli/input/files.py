@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -42,8 +43,13 @@ def _files(name: str, findings: Findings) -> list[str]:
         return [STDIN]
     path = Path(name)
     if path.is_dir():
-        inside = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
-        if not inside:
+        unreadable: list[OSError] = []
+        folders = os.walk(path, onerror=unreadable.append)
+        found = (Path(folder, file) for folder, _, files in folders for file in files)
+        inside = sorted(file for file in found if file.suffix in SUFFIXES and file.is_file())
+        for error in unreadable:
+            findings.report(SourceLocation(error.filename or name), f"cannot be read: {error.strerror}")
+        if not inside and not unreadable:
             findings.report(SourceLocation(name), f"no {', '.join(f'*{suffix}' for suffix in SUFFIXES)} in this folder")
         return [str(file) for file in inside]
     return [name]

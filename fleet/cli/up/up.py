@@ -350,14 +350,15 @@ def write_ready_file(path: Path, endpoint: Endpoint, api: ApiEndpoint) -> None:
 def _check_writable(options: UpOptions) -> None:
     """Check before anything starts, so that the error is the only output."""
     if options.data_dir is not None:
-        _check_folder(options.data_dir, "--data-dir")
+        _check_folder(options.data_dir, "--data-dir", is_made=True)
     if options.ready_file is not None:
-        _check_folder(options.ready_file.parent, "--ready-file")
+        _check_folder(options.ready_file.parent, "--ready-file", is_made=False)
 
 
-def _check_folder(folder: Path, option: str) -> None:
+def _check_folder(folder: Path, option: str, *, is_made: bool) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if is_made:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:

@@ -330,7 +330,7 @@ def describe(edit: Edit) -> str:
         case SetCount():
             return f"count {edit.value}"
         case RelaxAffinity():
-            return f"affinity term {edit.term + 1} without {edit.expression}"
+            return f"affinity term [{edit.term}] without {edit.expression}"
         case RelaxSpread():
             wider = [] if edit.max_skew is None else [f"max skew of {edit.key} {edit.max_skew}"]
             preferred = [] if edit.when_unsatisfiable is None else [f"spread over {edit.key} {edit.when_unsatisfiable}"]
@@ -344,7 +344,7 @@ def describe(edit: Edit) -> str:
         case SetMinTargets():
             return f"minTargets {edit.value}"
         case RelaxPlacementAffinity():
-            return f"without term {edit.term + 1} about other placements"
+            return f"without required term [{edit.term}] about other placements"
         case Patch():
             return f"policy {msgspec.json.encode(edit.patch).decode()}"
         case LabelCluster(value=None):

@@ -398,6 +398,8 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
     assert refusal(data_dir=tmp_path / "file" / "data").startswith("--data-dir: cannot write to ")
     assert refusal(ready_file=tmp_path / "file" / "ready").startswith("--ready-file: cannot write to ")
+    assert refusal(ready_file=tmp_path / "none" / "ready").startswith("--ready-file: cannot write to ")
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_data_directory_in_use_is_refused(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_an_operation_is_either_here_or_not_yet() -> None:
         (
             {"op": "relaxAffinity", "term": 0, "expression": "tier In [gold]"},
             "placement",
-            "affinity term 1 without tier In [gold]",
+            "affinity term [0] without tier In [gold]",
         ),
         ({"op": "relaxSpread", "key": "zone", "maxSkew": 2}, "placement", "max skew of zone 2"),
         ({"op": "patch", "patch": {"numberOfClusters": 3}}, "placement", 'policy {"numberOfClusters":3}'),

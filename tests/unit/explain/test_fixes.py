@@ -78,7 +78,7 @@ def test_the_expression_that_is_in_the_way_goes_or_the_cluster_gets_the_label() 
     scenario = a_scenario([a_cluster("ok").labelled(tier="gold"), a_cluster("b")], policy.pick_n(2))
 
     assert texts(found(scenario)) == [
-        "affinity term 1 without tier In [gold, basic]",
+        "affinity term [0] without tier In [gold, basic]",
         "b: label tier=basic",
         "count 2 → 1",
     ]
@@ -345,7 +345,7 @@ def test_labels_that_would_help_are_marked_as_facts_about_a_cluster() -> None:
     scenario = a_scenario([*PROD, a_cluster("eu-1")], a_policy().pick_n(3).require(label("env", "In", "prod")))
 
     assert [(fix.text, fix.changes_facts) for fix in found(scenario).fixes] == [
-        ("affinity term 1 without env In [prod]", False),
+        ("affinity term [0] without env In [prod]", False),
         ("eu-1: label env=prod", True),
         ("count 3 → 2", False),
     ]
