@@ -45,8 +45,8 @@ def _files(name: str, findings: Findings) -> list[str]:
     if path.is_dir():
         unreadable: list[OSError] = []
         folders = os.walk(path, onerror=unreadable.append)
-        found = (Path(folder, file) for folder, _, files in folders for file in files)
-        inside = sorted(file for file in found if file.suffix in SUFFIXES and file.is_file())
+        paths = (Path(folder, file) for folder, _, files in folders for file in files)
+        inside = sorted(file for file in paths if file.suffix in SUFFIXES and file.is_file())
         for error in unreadable:
             findings.report(SourceLocation(error.filename or name), f"cannot be read: {error.strerror}")
         if not inside and not unreadable:
