@@ -21,6 +21,9 @@ from fleet.clock import SECOND, to_nanoseconds
 from fleet.explain.answer.parts import State
 from fleet.explain.facts.redaction import Redaction
 from fleet.framework.explaining import ClusterEvent, ClusterEventKind, EventSources
+from fleet.framework.policy.placement_terms import RESIDENTS
+from fleet.framework.profiles.profile import CompiledProfile
+from fleet.framework.types import PluginTraits
 from fleet.history import HistoryAttempt
 from fleet.kube.backoff import ExponentialBackoff
 from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope
@@ -29,6 +32,7 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp
 from fleet.model.views import PlacementPolicy, PolicySnapshot
 from fleet.scheduler.attempt_record import AttemptResult
+from fleet.scheduler.events.event_handlers import QUOTA, RESIDENT
 from fleet.scheduler.events.interest_index import is_never_satisfied, lacks_clusters
 from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.scheduler.queue.sub_queues import backoff_window, compute_backoff_end, flush_time, window_end
@@ -235,11 +239,17 @@ def name_undecided(attempt: HistoryAttempt | None) -> State:
 
 
 def list_wake_events(
-    snapshot: PolicySnapshot | None, key: str, sources: EventSources, *, hides: Hides = lambda _: False
+    snapshot: PolicySnapshot | None,
+    key: str,
+    sources: EventSources,
+    *,
+    others: Iterable[Waker] = (),
+    hides: Hides = lambda _: False,
 ) -> tuple[Waker, ...]:
-    """A fulfilled placement is requeued by no event of a cluster but its deletion."""
-    events = _list_cluster_events(snapshot, sources, hides) if snapshot is not None and _is_waiting(snapshot) else ()
-    return (*events, *_list_own_events(key))
+    """A fulfilled placement is requeued by no event of a cluster but its deletion, and by none of the `others`."""
+    if snapshot is None or not _is_waiting(snapshot):
+        return tuple(_list_own_events(key))
+    return (*_list_cluster_events(snapshot, sources, hides), *others, *_list_own_events(key))
 
 
 def _is_waiting(snapshot: PolicySnapshot) -> bool:
@@ -317,6 +327,23 @@ def _list_capacity_event(plugin: str, properties: Iterable[str]) -> Iterator[Wak
         yield _build_cluster_waker("UpdateCapacity", plugin, when, resources)
 
 
+# --- other placements -------------------------------------------------------------------------------------------------
+
+
+def list_resident_events(profile: CompiledProfile) -> Iterator[Waker]:
+    """For a placement with terms about others."""
+    for judge in profile.judges:
+        if RESIDENTS in getattr(judge.plugin, "READS", PluginTraits.READS):
+            yield _build_waker(f"{RESIDENT}/Add", judge.name, "a placement that it names comes to a cluster")
+            yield _build_waker(f"{RESIDENT}/Delete", judge.name, "a placement that it names leaves a cluster")
+
+
+def list_quota_events(profile: CompiledProfile) -> Iterator[Waker]:
+    """For a placement that counts in a quota."""
+    for plugin in sorted(profile.quota_readers):
+        yield _build_waker(f"{QUOTA}/Update", plugin, "there is more room in a quota that it counts in")
+
+
 # --- the placement itself ---------------------------------------------------------------------------------------------
 
 
@@ -355,4 +382,8 @@ def _join_names(names: Sequence[str], *others: str) -> str:
 
 
 def _build_placement_waker(event: str, when: str) -> Waker:
-    return Waker(event=event, plugin=_ANY_PLUGIN, when=when, names=None)
+    return _build_waker(event, _ANY_PLUGIN, when)
+
+
+def _build_waker(event: str, plugin: str, when: str) -> Waker:
+    return Waker(event=event, plugin=plugin, when=when, names=None)

@@ -21,6 +21,8 @@ from api.live.queue_status import (
     build_queue_model,
     compute_present_state,
     find_queue_place,
+    list_quota_events,
+    list_resident_events,
     list_wake_events,
     name_end,
     name_undecided,
@@ -69,6 +71,7 @@ from fleet.explain.fixes.fixes import Fixes, find_fixes, find_fixes_for_cluster,
 from fleet.framework.status import REJECTIONS
 from fleet.history import HistoryAttempt
 from fleet.kube.scopes import MEMBER_CLUSTERS
+from fleet.model.keys import AFFINITY
 from fleet.model.timestamps import format_timestamp
 from fleet.scheduler.attempt_record import AttemptResult
 
@@ -307,9 +310,16 @@ def _list_wakers(live: LiveState, record: PlacementRecord, visibility: Visibilit
     if record.placement is None:
         return ()
     snapshot = None if record.placement.snapshot is None else record.placement.snapshot.view
-    name = live.companions.scheduler_name_of(record.placement.placement.view.metadata)
-    sources = live.frameworks.choose(name).profile.event_sources
-    return list_wake_events(snapshot, record.placement.key, sources, hides=visibility.hides)
+    metadata = record.placement.placement.view.metadata
+    profile = live.frameworks.choose(live.companions.scheduler_name_of(metadata)).profile
+    names_others = bool(live.companions.annotations_of(metadata).get(AFFINITY))
+    others = (
+        *(list_resident_events(profile) if names_others else ()),
+        *(list_quota_events(profile) if record.placement.quotas else ()),
+    )
+    return list_wake_events(
+        snapshot, record.placement.key, profile.event_sources, others=others, hides=visibility.hides
+    )
 
 
 def _build_queue(

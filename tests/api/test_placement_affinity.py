@@ -54,6 +54,12 @@ def test_X_16_why_names_the_placement_that_is_in_the_way_and_every_attempt_repla
         (rejected,) = [each for each in row["rejections"] if each["verdict"] == "reject"]
         assert rejected["message"] == "keeps away from a placement that is in region=ams"
         assert rejected["details"]["otherPlacement"] == "db"
+        listed = {(one["event"], one["plugin"]) for one in why["queue"]["wakesOn"]}
+        assert {("Resident/Add", "PlacementAffinity"), ("Resident/Delete", "PlacementAffinity")} <= listed
+        await place(stage, write("plain", "plain", 6))
+        await stage.world.soon_scheduled("plain", status="False")
+        plain = await stage.json("/v1/placements/-/plain/why")
+        assert not any(one["event"].startswith("Resident") for one in plain["queue"]["wakesOn"])
         assert stage.history is not None
         await all_recorded(stage.controller, stage.history)
         report = (await stage.post("/v1/replay", {"select": {"limit": 100}})).json()

@@ -62,6 +62,9 @@ def test_X_20_why_has_the_numbers_its_fixes_are_tried_and_attempts_replay(tmp_pa
             if rejection["verdict"] == "reject"
         }
         assert ("QuotaFit", "quota team-a: cpu 30 of 40 used, asked 12, 2 short") in messages
+        assert ("PlacementQuota/Update", "QuotaFit") in {
+            (one["event"], one["plugin"]) for one in why["queue"]["wakesOn"]
+        }
         edits = [fix["edits"] for fix in why["fixes"]]
         assert [{"op": "setRequest", "resource": "cpu", "value": "10"}] in edits
         for fix in edits:
