@@ -177,7 +177,9 @@ def _listen(settings: HubSettings) -> socket.socket:
     try:
         return bind(settings.host, settings.port, backlog=_BACKLOG)
     except OSError as error:
-        raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {error}") from error
+        number = error.errno or 0
+        reason = os.strerror(number) if number > 0 else error.strerror or error  # a host that is not found has others
+        raise ConfigurationError(f"--port: cannot listen on {settings.host}:{settings.port}: {reason}") from error
 
 
 def _prepare_endpoint(settings: HubSettings, folder: Path, sock: socket.socket) -> tuple[Endpoint, dict[str, User]]:

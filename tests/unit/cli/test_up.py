@@ -390,7 +390,7 @@ def refusal(**options: Any) -> str:
 def test_a_port_in_use_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        assert f"cannot listen on 127.0.0.1:{port}: " in refusal(port=port)
+        assert refusal(port=port) == f"--port: cannot listen on 127.0.0.1:{port}: Address already in use"
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
