@@ -15,6 +15,7 @@ from api.live.backend import Backend
 from api.live.live import LivePlacement
 from api.models import ClusterModel, PlacementModel
 from api.services.decisions.attempts import strip_object
+from api.services.held.groups import find_group_of
 from api.services.objects import build_cluster_models, build_placement_model, list_visible_keys
 from api.status_models import (
     EligibilityCounts,
@@ -60,7 +61,7 @@ async def build_status(backend: Backend, permissions: Permissions) -> FleetStatu
     present = Counter(target for model in models for target in model.targets)
     moves = await _collect_moves(backend, permissions, visibility)
     async with backend.evaluator.admit(permissions.caller.name):
-        explained = [await _explain_trouble(backend, each, visibility) for each in trouble[:_MOST]]
+        explained = [await _explain_trouble(backend, permissions, each, visibility) for each in trouble[:_MOST]]
     return FleetStatus(
         at=format_timestamp(live.now()),
         placements=_count_placements(models),
@@ -164,8 +165,11 @@ def _find_what_holds(live: LivePlacement) -> Condition | None:
     return next((each for each in conditions if each.type in _HOLDING and each.status == "True"), None)
 
 
-async def _explain_trouble(backend: Backend, trouble: Trouble, visibility: Visibility) -> TroubledPlacement:
+async def _explain_trouble(
+    backend: Backend, permissions: Permissions, trouble: Trouble, visibility: Visibility
+) -> TroubledPlacement:
     model, condition = trouble.model, trouble.condition
+    of_group = await _describe_group(backend, permissions, trouble, visibility)
     return TroubledPlacement(
         key=model.key,
         type=model.type,
@@ -173,9 +177,19 @@ async def _explain_trouble(backend: Backend, trouble: Trouble, visibility: Visib
         selected=trouble.selected,
         condition=condition.type,
         reason=condition.reason,
-        why=await _describe_trouble(backend, trouble, visibility),
+        why=of_group or await _describe_trouble(backend, trouble, visibility),
         since=condition.last_transition_time,
     )
+
+
+async def _describe_group(backend: Backend, permissions: Permissions, trouble: Trouble, visibility: Visibility) -> str:
+    """That its group waits, unless people keep it from being placed; empty otherwise."""
+    if trouble.condition.type != _SCHEDULED:
+        return ""
+    group = await find_group_of(backend, permissions, trouble.live, visibility)
+    if group is None or group.state != "Waiting":
+        return ""
+    return ": ".join(filter(None, (f"its group {group.name} waits", group.message or group.reason)))
 
 
 async def _describe_trouble(backend: Backend, trouble: Trouble, visibility: Visibility) -> str:

@@ -126,6 +126,15 @@ async def test_X_22_W_04_a_group_without_room_says_who_fails_where_by_which_plug
 
 
 @with_groups
+async def test_X_22_the_status_says_of_members_that_their_group_waits(stage: Stage) -> None:
+    await fill_group(stage)
+    await soon_why(stage, is_refused)
+    troubled = {each["key"]: each["why"] for each in (await stage.json("/v1/status"))["trouble"]}
+    said = "its group shards waits: 0 members of group shards fit, 2 are needed: no place for big-shard"
+    assert (troubled["big-shard"], troubled["small-shard"]) == (said, said)
+
+
+@with_groups
 async def test_X_22_the_text_and_the_answer_about_a_member_say_the_same(stage: Stage) -> None:
     await fill_group(stage)
     await soon_why(stage, is_refused)
