@@ -215,12 +215,12 @@ def compute_present_state(
 
 def name_end(attempt: HistoryAttempt) -> State | None:
     """The state that a past attempt has left, if its decision was not carried out."""
-    match AttemptResult(attempt.ending):
-        case AttemptResult.REJECTED:
+    match attempt.ending:
+        case AttemptResult.REJECTED.value:
             return "Unschedulable"
-        case AttemptResult.WAITING:
+        case AttemptResult.WAITING.value:
             return "Waiting"
-        case AttemptResult.BIND_FAILED | AttemptResult.TRANSIENT | AttemptResult.INTERNAL:
+        case AttemptResult.BIND_FAILED.value | AttemptResult.TRANSIENT.value | AttemptResult.INTERNAL.value:
             return _name_failure(attempt)
     return None
 

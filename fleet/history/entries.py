@@ -89,7 +89,8 @@ class SnapshotReference(msgspec.Struct, frozen=True, kw_only=True, array_like=Tr
     generation: int
 
 
-_NOT_CARRIED_OUT: Final = frozenset(("Waiting", "Rejected", "BindFailed", "Transient", "Internal"))
+NOT_CARRIED_OUT: Final = frozenset(("Waiting", "Rejected", "BindFailed", "Transient", "Internal"))
+"""Endings of attempts whose decision stands in no binding, or not in all of them."""
 
 
 class HistoryAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +157,7 @@ class HistoryAttempt(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def result(self) -> str:
         """What came of it in a word: the outcome of its decision, unless that was not carried out."""
-        return self.ending if self.ending in _NOT_CARRIED_OUT else self.outcome or self.ending
+        return self.ending if self.ending in NOT_CARRIED_OUT else self.outcome or self.ending
 
     @property
     def changed_nothing(self) -> bool:

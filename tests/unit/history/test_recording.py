@@ -7,6 +7,8 @@ from dataclasses import replace
 import msgspec
 
 from fleet.history import History, PartState, RecordedRejection, RecordedTarget, RecordedWarning, RecordedWrite
+from fleet.history.entries import NOT_CARRIED_OUT
+from fleet.scheduler.attempt_record import AttemptResult
 from tests.databases import OpenHistory
 from tests.unit.history.sources import Fleet, Offered, an_attempt, ids, keep
 
@@ -148,3 +150,13 @@ def test_what_is_offered_after_the_end_is_counted(open_history: OpenHistory) -> 
     history.close()
     history.offer(an_attempt())
     assert history.counts().shed_attempts == 1
+
+
+def test_what_was_not_carried_out_is_named_by_its_ending() -> None:
+    attempt = an_attempt().told
+    assert {result.value for result in AttemptResult} > NOT_CARRIED_OUT
+    for ending in ("Decided", "Short", "BadInput"):
+        assert msgspec.structs.replace(attempt, ending=ending).result == "Selected"
+    for ending in ("Rejected", "Waiting", "BindFailed", "Transient", "Internal"):
+        assert msgspec.structs.replace(attempt, ending=ending).result == ending
+    assert msgspec.structs.replace(attempt, ending="Gone", outcome="").result == "Gone"
