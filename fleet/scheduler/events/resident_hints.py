@@ -55,26 +55,29 @@ class ResidentHints:
         """Those that it may help to know of this placement, which is one of the group. Those that are decided with it
         know what its attempt reserves, and learn at its end what has come of that: what was given back again would
         else be the reason of the next attempt, and of the one after that."""
-        waiting, together = self._rejected.union(self._list_undecided()) - {placement}, self._list_together(placement)
+        together = self._list_together(placement)
         if together:
             withheld = self._withheld.setdefault(placement, {})
             if withheld.pop((group, cluster), None) is None:
                 withheld[group, cluster] = _Withheld(event, together)
-        yield from sorted(self._select_concerned(waiting - together, group), key=str)
+        yield from self._select_concerned(self._list_waiting() - together - {placement}, group)
 
     def settle(self, placement: PlacementKey) -> Iterator[tuple[str, list[PlacementKey]]]:
         """Its attempt has ended: events with those that were decided with it, and that they may help."""
         for (group, _), (event, together) in self._withheld.pop(placement, {}).items():
-            waiting = self._rejected & together - {placement}
-            yield event, sorted(self._select_concerned(waiting, group), key=str)
+            yield event, self._select_concerned(self._list_waiting() & together - {placement}, group)
 
     def concerns(self, keys: Iterable[PlacementKey], group: ResidentGroup) -> bool:
         """Whether placements of the group matter to any of these, which are decided together."""
         return bool(self._select_concerned(set(keys), group))
 
+    def _list_waiting(self) -> set[PlacementKey]:
+        return self._rejected.union(self._list_undecided())
+
     def _select_concerned(self, keys: Set[PlacementKey], group: ResidentGroup) -> list[PlacementKey]:
+        """In the order of their names."""
         concerned = self._residents.select_concerned(keys, group)
-        return [key for key in concerned if self._profile_of(key).reads_residents]
+        return sorted((key for key in concerned if self._profile_of(key).reads_residents), key=str)
 
 
 def may_end_rejection(profile: CompiledProfile, rejectors: frozenset[str] | None, column: str) -> bool:

@@ -158,3 +158,23 @@ def test_X_16_without_terms_none_is_concerned(ledger: Ledger) -> None:
     ledger.keep(is_wanted=False)
     assert not hints.may_concern(DB)
     assert hints.may_concern(SHY)
+
+
+@pytest.mark.parametrize("is_undecided", [False, True])
+def test_X_16_X_18_those_that_are_decided_together_learn_at_the_end_what_has_come_of_it(
+    ledger: Ledger,
+    profile: CompiledProfile,
+    monkeypatch: pytest.MonkeyPatch,
+    is_undecided: bool,  # noqa: FBT001 - drawn
+) -> None:
+    monkeypatch.setattr(resident_hints, "may_end_rejection", lambda *_: True)
+    undecided = [NEAR] if is_undecided else []
+    hints = ResidentHints(ledger, lambda: undecided, lambda _: {OTHER, NEAR}, lambda _: profile)
+    for key in (NEARER,) if is_undecided else (NEAR, NEARER):
+        hints.note_decision(key, profile, frozenset())
+    assert list(hints.select(OTHER, DB, "a", "Add")) == [NEARER]
+    assert list(hints.select(OTHER, DB, "b", "Add")) == [NEARER]
+    assert list(hints.select(OTHER, DB, "b", "Delete")) == [NEARER]
+    assert list(hints.select(OTHER, DB, "c", "Delete")) == [NEARER]
+    assert list(hints.settle(OTHER)) == [("Add", [NEAR]), ("Delete", [NEAR])]
+    assert list(hints.settle(OTHER)) == []
