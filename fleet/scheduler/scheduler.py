@@ -136,6 +136,7 @@ class Scheduler:
             self.companions.requests_of,
             book=self.table.book,
             on_freed=self._report_freed,
+            on_given_back=self._report_given_back,
             residents=self._residents,
         )
         self._shared_room = (
@@ -542,12 +543,25 @@ class Scheduler:
     def _list_helped_by_quota(self, giving: PlacementKey | None) -> Iterator[PlacementKey]:
         """`giving` gave back itself what it had reserved."""
         undecided = (key for key in self._loop.attempts.list_undecided() if self._profile_of_key(key).reads_quotas)
-        short = {*self._short_of_quota, *undecided} - {giving}
+        together = frozenset() if giving is None else self._loop.attempts.list_together(giving)
+        short = {*self._short_of_quota, *undecided} - {giving} - together
         yield from sorted(filter(self._quotas.has_room, short), key=str)
 
     def _report_freed(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
         self._handlers.on_freed(
             cluster, before, after, giving=placement, seeks=self._seeks_room, may_seek=self._may_seek_room
+        )
+
+    def _report_given_back(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
+        """Those that are decided with it know what its attempt had reserved: they would give theirs back again."""
+        together = self._loop.attempts.list_together(placement)
+        self._handlers.on_freed(
+            cluster,
+            before,
+            after,
+            giving=placement,
+            seeks=lambda key: key not in together and self._seeks_room(key),
+            may_seek=lambda key: key not in together and self._may_seek_room(key),
         )
 
     def _report_room_given_up(self, cluster: str, requests: Booked, placement: PlacementKey) -> None:

@@ -983,6 +983,24 @@ async def test_X_16_X_18_a_group_is_not_woken_by_what_its_own_attempt_gives_back
 
 
 @virtual
+@pytest.mark.parametrize("cpu, quota", [("4", ""), ("40", "6")])
+async def test_X_18_X_20_nor_by_the_room_and_the_quota_that_it_gives_back(tmp_path: Path, cpu: str, quota: str) -> None:
+    async with a_scene(tmp_path, APPROVED) as scene:
+        for name in ("ams", "dub"):
+            await join(scene.world, name, cpu=cpu)
+        if quota:
+            limit = {"metadata": {"name": "all"}, "spec": {"max": {"cpu": quota}}}
+            await scene.world.create(CLUSTER_SCOPED.quota, limit)
+        await a_group(scene, minCount=2)
+        await place_labelled(scene, "p1", approvals=[{"name": "owners"}], requests={"cpu": "3"})
+        for name in ("p2", "p3"):
+            await place_labelled(scene, name, requests={"cpu": "3"})
+        await asyncio.sleep(200)
+        assert [len(scene.attempts.of(name)) for name in ("p1", "p2", "p3")] == [1, 1, 1]
+        assert await count_bound(scene) == 0
+
+
+@virtual
 async def test_X_16_X_18_a_member_is_woken_by_one_that_was_decided_with_it_and_is_bound(tmp_path: Path) -> None:
     """By the order of their names it was decided first."""
     async with a_scene(tmp_path, GROUPS) as scene:

@@ -120,13 +120,15 @@ class RoomLedger:
         *,
         book: BookRoom,
         on_freed: RoomFreed = lambda *_: None,
+        on_given_back: RoomFreed | None = None,
         residents: ResidentLedger | None = None,
     ) -> None:
         """Construct it before the caches are filled. `requests_of` reads what a placement needs; `residents` gets to
-        know what is reserved."""
+        know what is reserved. `on_given_back` is called in place of `on_freed` with what was only reserved."""
         self._caches, self._requests_of, self._book = caches, requests_of, book
         self._residents = residents
         self.on_freed = on_freed
+        self._on_given_back = on_given_back or on_freed
         self.on_reservation: Callable[[PlacementKey], None] = lambda _: None
         """Called when an attempt has reserved room, or given it back, before `on_freed`."""
         self._rooms: dict[str, _ClusterRoom] = {}
@@ -187,7 +189,9 @@ class RoomLedger:
             room.release(key)
             if was_reserved:
                 self.on_reservation(key)
-            self._settle_freed(cluster, room, before, key)
+            self._settle(cluster, room, before)
+            if frees_room(before, room.booked):
+                self._on_given_back(cluster, before, room.booked, key)
         if self._residents is not None:
             self._residents.release(key, cluster)
 
