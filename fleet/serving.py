@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -31,10 +32,15 @@ class _Server(uvicorn.Server):
 
 
 def bind(host: str | None, port: int, *, backlog: int = 512) -> socket.socket:
-    """Without a host, listens on all interfaces, IPv4 and IPv6 where available. Raises OSError."""
+    """Without a host, listens on all interfaces, IPv4 and IPv6 where available. Raises OSError that says only why."""
     both = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both or ":" in (host or "") else socket.AF_INET
-    bound = socket.create_server((host or "", port), family=family, backlog=backlog, dualstack_ipv6=both)
+    try:
+        bound = socket.create_server((host or "", port), family=family, backlog=backlog, dualstack_ipv6=both)
+    except OSError as error:
+        if error.errno is None or error.errno <= 0:  # a host that is not found
+            raise
+        raise OSError(error.errno, os.strerror(error.errno)) from error
     # Inherited by connections. Head and body are sent separately: with Nagle the body may be delayed by 40 ms.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return bound

@@ -23,7 +23,6 @@ from fleet.explain.facts.redaction import Redaction
 from fleet.framework.explaining import ClusterEvent, ClusterEventKind, EventSources
 from fleet.framework.policy.placement_terms import RESIDENTS
 from fleet.framework.profiles.profile import CompiledProfile
-from fleet.framework.types import PluginTraits
 from fleet.history import HistoryAttempt
 from fleet.kube.backoff import ExponentialBackoff
 from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope
@@ -332,10 +331,9 @@ def _list_capacity_event(plugin: str, properties: Iterable[str]) -> Iterator[Wak
 
 def list_resident_events(profile: CompiledProfile) -> Iterator[Waker]:
     """For a placement with terms about others."""
-    for judge in profile.judges:
-        if RESIDENTS in getattr(judge.plugin, "READS", PluginTraits.READS):
-            yield _build_waker(f"{RESIDENT}/Add", judge.name, "a placement that it names comes to a cluster")
-            yield _build_waker(f"{RESIDENT}/Delete", judge.name, "a placement that it names leaves a cluster")
+    for plugin in profile.list_judges_of(RESIDENTS):
+        yield _build_waker(f"{RESIDENT}/Add", plugin, "a placement that it names comes to a cluster")
+        yield _build_waker(f"{RESIDENT}/Delete", plugin, "a placement that it names leaves a cluster")
 
 
 def list_quota_events(profile: CompiledProfile) -> Iterator[Waker]:

@@ -107,7 +107,7 @@ class AttemptRunner:
         companions: Companions | None = None,
         extenders: ExtenderClient | None = None,
         end_hold: Callable[[PlacementKey], None] = lambda _: None,
-        settle_room: Callable[[PlacementKey], None] = lambda _: None,
+        note_end: Callable[[PlacementKey], None] = lambda _: None,
         note_decision: Callable[[PlacementKey, CompiledProfile, frozenset[str]], None] = lambda *_: None,
         note_gone: Callable[[PlacementKey], None] = lambda _: None,
         recent: RecentPlacements | None = None,
@@ -116,7 +116,7 @@ class AttemptRunner:
     ) -> None:
         """With `reads_live`, every attempt lists the bindings, not only if the cache may lack one of our own writes.
         `on_decided` is called right after every decision, with any outcome, and `note_decision` with the plugins that
-        rejected clusters; `end_hold` when the outcome of writes is known, `settle_room` when an attempt has ended,
+        rejected clusters; `end_hold` when the outcome of writes is known, `note_end` when an attempt has ended,
         `note_gone` when a placement is gone, or leaves and has no bindings."""
         self._caches = caches
         self._frameworks = frameworks
@@ -130,7 +130,7 @@ class AttemptRunner:
         self._clock = clock
         self._reads_live = reads_live
         self._end_hold = end_hold
-        self._settle_room = settle_room
+        self._note_end = note_end
         self._note_decision, self._note_gone = note_decision, note_gone
         self._on_decided = on_decided
         self._uncertain: set[PlacementKey] = set()
@@ -183,7 +183,7 @@ class AttemptRunner:
             self._rejectors.pop(key, None)
             if self._recent is not None:
                 self._recent.settle(key)
-        self._settle_room(key)
+        self._note_end(key)
         self._note_uncertainty(record)
         if self._preemptions is not None:
             self._preemptions.note_result(record)
@@ -200,9 +200,9 @@ class AttemptRunner:
         return [key for key, rejectors in self._rejectors.items() if rejectors is None]
 
     def list_together(self, key: PlacementKey) -> frozenset[PlacementKey]:
-        """Those that the attempt under way decides, if it decides several."""
+        """It, and those that the attempt under way decides with it."""
         group = self._group_attempts.get(key)
-        return frozenset() if group is None else group.keys
+        return frozenset((key,)) if group is None else group.keys
 
     def is_large(self, key: PlacementKey) -> bool:
         """Whether its attempts compute in the thread."""

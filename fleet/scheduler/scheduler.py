@@ -34,7 +34,6 @@ from fleet.framework.runtime.framework import (
     with_watch_hub,
 )
 from fleet.framework.runtime.locks import ReadWriteLock
-from fleet.framework.types import PluginTraits
 from fleet.informers.cache import Caches, FleetTable
 from fleet.informers.placed_feeds import PlacedLimits, RecentPlacements
 from fleet.informers.shared_watches import SharedWatches
@@ -356,7 +355,7 @@ class Scheduler:
                 companions=self.companions,
                 extenders=self._extenders,
                 end_hold=self._end_hold,
-                settle_room=self._settle_room,
+                note_end=self._note_end,
                 note_decision=self._note_decision,
                 note_gone=self._note_gone,
                 quotas_of=self._read_quotas,
@@ -489,7 +488,7 @@ class Scheduler:
         self._room.end_hold(key)
         self._quotas.end_hold(key)
 
-    def _settle_room(self, key: PlacementKey) -> None:
+    def _note_end(self, key: PlacementKey) -> None:
         self._room.settle(key)
         self._quotas.settle(key)
         for event, helped in self._resident_hints.settle(key):
@@ -544,25 +543,30 @@ class Scheduler:
         """`giving` gave back itself what it had reserved."""
         undecided = (key for key in self._loop.attempts.list_undecided() if self._profile_of_key(key).reads_quotas)
         together = frozenset() if giving is None else self._loop.attempts.list_together(giving)
-        short = {*self._short_of_quota, *undecided} - {giving} - together
+        short = {*self._short_of_quota, *undecided} - together
         yield from sorted(filter(self._quotas.has_room, short), key=str)
 
-    def _report_freed(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
-        self._handlers.on_freed(
-            cluster, before, after, giving=placement, seeks=self._seeks_room, may_seek=self._may_seek_room
-        )
-
-    def _report_given_back(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
-        """Those that are decided with it know what its attempt had reserved: they would give theirs back again."""
-        together = self._loop.attempts.list_together(placement)
+    def _report_freed(
+        self,
+        cluster: str,
+        before: Booked,
+        after: Booked,
+        placement: PlacementKey,
+        together: Set[PlacementKey] = frozenset(),
+    ) -> None:
         self._handlers.on_freed(
             cluster,
             before,
             after,
             giving=placement,
-            seeks=lambda key: key not in together and self._seeks_room(key),
-            may_seek=lambda key: key not in together and self._may_seek_room(key),
+            together=together,
+            seeks=self._seeks_room,
+            may_seek=self._may_seek_room,
         )
+
+    def _report_given_back(self, cluster: str, before: Booked, after: Booked, placement: PlacementKey) -> None:
+        """Those that are decided with it know what its attempt had reserved: they would give theirs back again."""
+        self._report_freed(cluster, before, after, placement, self._loop.attempts.list_together(placement))
 
     def _report_room_given_up(self, cluster: str, requests: Booked, placement: PlacementKey) -> None:
         """It was kept for this placement."""
@@ -625,10 +629,7 @@ class Scheduler:
 
     def _compares_room(self, placement: Metadata) -> bool:
         """Whether it is scheduled here, by a profile that looks at room."""
-        judges = self._profile_of(placement).judges
-        return not self._is_foreign(placement) and any(
-            ROOM in getattr(judge.plugin, "READS", PluginTraits.READS) for judge in judges
-        )
+        return not self._is_foreign(placement) and bool(self._profile_of(placement).list_judges_of(ROOM))
 
     def read_annotations(self, placement: Metadata) -> dict[str, str]:
         """What decisions read beside policies: also priorities, if a profile evicts."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -367,8 +366,10 @@ def _check_folder(folder: Path, option: str, *, is_made: bool) -> None:
 
 def _check_port(options: UpOptions) -> None:
     """Check early: the API starts last, after the ready file of a previous run has been removed."""
+    from fleet.serving import bind
+
     try:
-        socket.create_server((LOOPBACK, options.api_port)).close()
+        bind(LOOPBACK, options.api_port).close()
     except OSError as error:
         where = f"{LOOPBACK}:{options.api_port}"
         raise ConfigurationError(f"--api-port: cannot listen on {where}: {error.strerror}") from error

@@ -167,11 +167,11 @@ def _list_repelling(group: ResidentGroup, labels: tuple[tuple[str, str], ...]) -
 
 def build_concern(own: ResidentGroup, terms: PlacementTerms) -> Callable[[ResidentGroup], bool]:
     """Whether placements of a group matter to one of `own`, which has these terms, for its own or for theirs."""
-    selections = [build_selection(term) for term in (*terms.required, *terms.preferred)]
+    text = format_terms(terms)
 
     def is_concerned(group: ResidentGroup) -> bool:
         if group.namespace != own.namespace:
             return False
-        return any(selected(group) for selected in selections) or bool(list_repelling(group, own.labels))
+        return is_named(group, text) or bool(list_repelling(group, own.labels))
 
     return is_concerned

@@ -172,6 +172,10 @@ class CompiledProfile:
         hooks = (self.filters, *self.hooks.values())
         return tuple({entry.name: entry.plugin for hook in hooks for entry in hook}.items())
 
+    def list_judges_of(self, column: str) -> list[str]:
+        """The sources of rejections that read it."""
+        return [judge.name for judge in self.judges if column in _trait(judge.plugin, "READS")]
+
     @cached_property
     def quota_readers(self) -> frozenset[str]:
         """The plugins that read what is in use of quotas."""

@@ -177,9 +177,8 @@ def _listen(settings: HubSettings) -> socket.socket:
     try:
         return bind(settings.host, settings.port, backlog=_BACKLOG)
     except OSError as error:
-        number = error.errno or 0
-        reason = os.strerror(number) if number > 0 else error.strerror or error  # a host that is not found has others
-        raise ConfigurationError(f"--port: cannot listen on {settings.host}:{settings.port}: {reason}") from error
+        where = f"{settings.host}:{settings.port}"
+        raise ConfigurationError(f"--port: cannot listen on {where}: {error.strerror or error}") from error
 
 
 def _prepare_endpoint(settings: HubSettings, folder: Path, sock: socket.socket) -> tuple[Endpoint, dict[str, User]]:

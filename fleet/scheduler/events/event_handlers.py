@@ -292,17 +292,19 @@ class EventHandlers:
         booked: Booked,
         *,
         giving: PlacementKey,
+        together: Set[PlacementKey] = frozenset(),
         seeks: Callable[[PlacementKey], bool],
         may_seek: Callable[[PlacementKey], bool] = lambda _: False,
     ) -> None:
-        """A placement gave room back, which may help some of those that seek it. Those that only may seek it,
-        since clusters have changed, are requeued where the filters accept the cluster now, and did not before."""
+        """A placement gave room back, which may help some of those that seek it, but not those `together` with it.
+        Those that only may seek it, since clusters have changed, are requeued where the filters accept the cluster now,
+        and did not before."""
         present = self._caches.clusters.get(cluster)
         if not self._started or present is None:
             return
         self._event_started = self._clock.monotonic()
         diff = ClusterDiff(cluster=cluster, freed=True)
-        reading = (key for key in self._interests.find_affected(diff) if key != giving)
+        reading = (key for key in self._interests.find_affected(diff) if key != giving and key not in together)
         affected = [key for key in reading if seeks(key) or (key in self._passed_over and may_seek(key))]
         beside = self._read_beside(cluster, before), self._read_beside(cluster, booked)
         keys = self._select(affected, diff, present, present, *beside, trusts_doubt=seeks)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from fleet.framework.policy.placement_terms import RESIDENTS
 from fleet.framework.profiles.profile import CompiledProfile
-from fleet.framework.types import PluginTraits
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.ledgers.resident_ledger import ResidentLedger
 from fleet.snapshot.sidedata import ResidentGroup
@@ -31,7 +30,7 @@ class ResidentHints:
         profile_of: Callable[[PlacementKey], CompiledProfile],
     ) -> None:
         """`list_undecided` are the placements whose attempts have read the fleet and are not decided, `list_together`
-        those that are decided with one."""
+        a placement and those that are decided with it."""
         self._residents, self._profile_of = residents, profile_of
         self._list_undecided, self._list_together = list_undecided, list_together
         self._rejected: set[PlacementKey] = set()
@@ -56,11 +55,11 @@ class ResidentHints:
         know what its attempt reserves, and learn at its end what has come of that: what was given back again would
         else be the reason of the next attempt, and of the one after that."""
         together = self._list_together(placement)
-        if together:
+        if len(together) > 1:
             withheld = self._withheld.setdefault(placement, {})
             if withheld.pop((group, cluster), None) is None:
                 withheld[group, cluster] = _Withheld(event, together)
-        yield from self._select_concerned(self._list_waiting() - together - {placement}, group)
+        yield from self._select_concerned(self._list_waiting() - together, group)
 
     def settle(self, placement: PlacementKey) -> Iterator[tuple[str, list[PlacementKey]]]:
         """Its attempt has ended: events with those that were decided with it, and that they may help."""
@@ -85,10 +84,7 @@ def may_end_rejection(profile: CompiledProfile, rejectors: frozenset[str] | None
     refused would be refused again."""
     if not rejectors:
         return rejectors is None
-    return any(
-        judge.name in rejectors and column in getattr(judge.plugin, "READS", PluginTraits.READS)
-        for judge in profile.judges
-    )
+    return not rejectors.isdisjoint(profile.list_judges_of(column))
 
 
 def is_rejected_by_filters(profile: CompiledProfile, rejectors: frozenset[str]) -> bool:

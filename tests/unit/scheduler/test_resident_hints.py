@@ -32,8 +32,8 @@ SHY = build_group("", None, AWAY_FROM_WEB)
 SHY_ELSEWHERE = build_group("elsewhere", None, AWAY_FROM_WEB)
 
 
-TOGETHER: set[PlacementKey] = set()
-"""With the placement that comes; of none here."""
+def decide_alone(key: PlacementKey) -> set[PlacementKey]:
+    return {key}
 
 
 class Ledger(ResidentLedger):
@@ -78,7 +78,7 @@ def hints(
     monkeypatch.setattr(resident_hints, "may_end_rejection", lambda *_: True)
     are_rejected = request.param == "rejected"
     waiting = [PLAIN, NEAR, NEARER]
-    hints = ResidentHints(ledger, lambda: [] if are_rejected else waiting, lambda _: TOGETHER, lambda _: profile)
+    hints = ResidentHints(ledger, lambda: [] if are_rejected else waiting, decide_alone, lambda _: profile)
     for key in waiting if are_rejected else ():
         hints.note_decision(key, profile, frozenset({"PlacementAffinity"}))
     return hints
@@ -153,7 +153,7 @@ def test_X_16_a_placement_that_is_gone_wakes_no_more(hints: ResidentHints, reque
 
 
 def test_X_16_without_terms_none_is_concerned(ledger: Ledger) -> None:
-    hints = ResidentHints(ledger, list, lambda _: TOGETHER, cast("Any", None))
+    hints = ResidentHints(ledger, list, decide_alone, cast("Any", None))
     assert hints.may_concern(DB)
     ledger.keep(is_wanted=False)
     assert not hints.may_concern(DB)
